@@ -5,27 +5,23 @@ from __future__ import annotations
 from backwarp.course import Case, In, Int, Kernel, Launch, Mistake, Out, Puzzle, ceil_div
 from backwarp.course.sizes import integers, own_sizes
 
-INDEX = "blockIdx.x * blockDim.x + threadIdx.x"
-GUARD = "if (i >= n) return;"
-
-
 MISTAKES = (
     Mistake(
         "guard one too early",
-        (GUARD, "if (i >= n - 1) return;"),
+        ("if (i >= n)", "if (i >= n - 1)"),
         says="Everything is right except the last element, which is not written: the test on n is off by "
         "one.",
         hint=3,
     ),
     Mistake(
         "block and thread swapped",
-        (INDEX, "threadIdx.x * blockDim.x + blockIdx.x"),
+        ("blockIdx.x * blockDim.x + threadIdx", "threadIdx.x * blockDim.x + blockIdx"),
         says="The elements written lie blockDim.x apart: threadIdx.x and blockIdx.x are swapped.",
         hint=3,
     ),
     Mistake(
         "counted from 1",
-        (INDEX, INDEX + " + 1"),
+        ("threadIdx.x;", "threadIdx.x + 1;"),
         says="Everything is right except element 0, which is not written: the elements count from 0.",
         hint=3,
     ),
@@ -53,15 +49,15 @@ PUZZLE = Puzzle(
         Case(
             "tiny_10",
             dict(n=10, threads=4),
-            note="3 blocks of 4 threads for 10 elements; drawn in the lesson",
+            "3 blocks of 4 threads for 10 elements; drawn in the lesson",
             inputs={"a": [1, 2, 3, 4, 5, 6, 7, 8, 9, 10], "b": [10, 20, 30, 40, 50, 60, 70, 80, 90, 100]},
         ),
-        Case("odd_block", dict(n=11, threads=3), note="the size of a block need not be a power of two"),
+        Case("odd_block", dict(n=11, threads=3), "the size of a block need not be a power of two"),
         integers(dict(n=37, threads=8)),
         Case("exactly_one_block", dict(n=64, threads=64)),
-        Case("one_more_than_a_block", dict(n=257, threads=256), note="the second block has one element"),
+        Case("one_more_than_a_block", dict(n=257, threads=256), "the second block has one element"),
         own_sizes(n=(300, 3000), threads=(5, 300)),
-        Case("many_blocks", dict(n=100_003, threads=256), note="391 blocks; nothing divides the size"),
+        Case("many_blocks", dict(n=100_003, threads=256), "391 blocks; nothing divides the size"),
     ),
     mistakes=MISTAKES,
     hints=(

@@ -9,27 +9,18 @@ from backwarp.course.sizes import Ints, integers, own_sizes
 
 KERNEL = "fc_forward"
 
-
-O_NUMBER = "int o = blockIdx.x * blockDim.x + threadIdx.x;"
-B_NUMBER = "int b = blockIdx.y * blockDim.y + threadIdx.y;"
-
-
 MISTAKES = (
     # the threads
     Mistake(
         "x and y exchanged",
         (
-            (O_NUMBER, "int o = blockIdx.y * blockDim.y + threadIdx.y;"),
-            (B_NUMBER, "int b = blockIdx.x * blockDim.x + threadIdx.x;"),
+            ("x * blockDim.x + threadIdx.x", "y * blockDim.y + threadIdx.y"),
+            ("b = blockIdx.y * blockDim.y + threadIdx.y", "b = blockIdx.x * blockDim.x + threadIdx.x"),
         ),
         says="Samples or outputs are never written: x is used for the sample and y for the output; swap "
         "them.",
     ),
-    Mistake(
-        "places in 16 bits",
-        ("output[b * n_out + o] =", "output[(unsigned short)(b * n_out + o)] ="),
-        expect="wrong",
-    ),
+    Mistake("places in 16 bits", ("b * n_out + o", "(unsigned short)(b * n_out + o)"), expect="wrong"),
 )
 
 PUZZLE = Puzzle(
@@ -63,39 +54,37 @@ PUZZLE = Puzzle(
         Case(
             "fc_fw_tiny_2x4",
             dict(batch=2, n_in=4, n_out=3),
-            note="the numbers of puzzle 02; done by hand in the lesson",
+            "the numbers of puzzle 02; done by hand in the lesson",
             inputs={
                 "input": [[1, 2, 0, -1], [3, 1, 2, 4]],
                 "weights": [[2, 1, 0, 1], [0, 5, 1, 2], [1, -2, 3, 0]],
                 "bias": [10, -20, 1],
             },
         ),
-        Case("one_input", dict(batch=4, n_in=1, n_out=9), note="sums of one product"),
+        Case("one_input", dict(batch=4, n_in=1, n_out=9), "sums of one product"),
         Case("one_output", dict(batch=7, n_in=5, n_out=1)),
-        Case("one_sample", dict(batch=1, n_in=6, n_out=35), note="3 blocks in x"),
+        Case("one_sample", dict(batch=1, n_in=6, n_out=35), "3 blocks in x"),
         integers(dict(batch=5, n_in=12, n_out=7)),
-        Case("many_samples", dict(batch=70, n_in=9, n_out=6), note="5 blocks in y"),
+        Case("many_samples", dict(batch=70, n_in=9, n_out=6), "5 blocks in y"),
         Case(
-            "nothing_divides",
-            dict(batch=19, n_in=37, n_out=33, tx=8, ty=4),
-            note="5 x 5 blocks of 8 x 4 threads",
+            "nothing_divides", dict(batch=19, n_in=37, n_out=33, tx=8, ty=4), "5 x 5 blocks of 8 x 4 threads"
         ),
-        Case("fc_fw_lenet_84_10", dict(batch=8, n_in=84, n_out=10), note="LeNet's last layer"),
-        Case("fc_fw_lenet_120_84", dict(batch=8, n_in=120, n_out=84), note="LeNet's fourth"),
-        Case("fc_fw_lenet_256_120", dict(batch=8, n_in=256, n_out=120), note="LeNet's third"),
+        Case("fc_fw_lenet_84_10", dict(batch=8, n_in=84, n_out=10), "LeNet's last layer"),
+        Case("fc_fw_lenet_120_84", dict(batch=8, n_in=120, n_out=84), "LeNet's fourth"),
+        Case("fc_fw_lenet_256_120", dict(batch=8, n_in=256, n_out=120), "LeNet's third"),
         own_sizes(batch=(5, 40), n_in=(3, 50), n_out=(11, 60), tx=(3, 20), ty=(2, 12)),
     ),
     mistakes=MISTAKES,
     hints=(
-        "Each thread owns one number: output o of sample b. As in matmul, the thread's number in x goes "
-        "with the axis that changes fastest in the result, here o, and its number in y with the other, b. "
-        "There are n_out outputs and batch samples; a thread without either has no work.",
-        "One running sum per thread, a plain float variable. It starts as the bias that belongs to output "
-        "o, once; the bias does not depend on the sample. One loop over the n_in inputs adds a product in "
-        "each round: input i of the sample times weight i of the output. The sum is stored once.",
-        "All arrays are stored row by row. A row of the input is one sample, n_in long; a row of the "
-        "weights belongs to one output and is n_in long too; a row of the output is one sample, n_out long. "
-        "The place of an element is row number times row length plus the place in the row. The sum walks "
-        "along a row in both factors, so in both one step of i is one place.",
+        "Each thread owns one number: output o of sample b. As in matmul, the thread's number in x goes with "
+        "the axis that changes fastest in the result, here o, and its number in y with the other, b. There "
+        "are n_out outputs and batch samples; a thread without either has no work.",
+        "One running sum per thread, a plain float variable. It starts as the bias that belongs to output o, "
+        "once; the bias does not depend on the sample. One loop over the n_in inputs adds a product in each "
+        "round: input i of the sample times weight i of the output. The sum is stored once.",
+        "All arrays are stored row by row. A row of the input is one sample, n_in long; a row of the weights "
+        "belongs to one output and is n_in long too; a row of the output is one sample, n_out long. The "
+        "place of an element is row number times row length plus the place in the row. The sum walks along a "
+        "row in both factors, so in both one step of i is one place.",
     ),
 )

@@ -47,41 +47,37 @@ def cut(rng, a, d):
     return dense.relu(rng.standard_normal(d["n"]))
 
 
-CHOICE = "x < 0.0f ? 0.0f : x"
-INPLACE_IF = "if (i < n && data[i] < 0.0f) data[i] = 0.0f;"
-TEST = "input[i] > 0.0f ? grad_output[i] : 0.0f"
-
 TURNED = "It is the wrong way round: negative numbers are kept, the others are 0."
 
 MISTAKES = (
     *mistakes_in(
         FORWARD,
         # forward
-        Mistake("comparison turned", (CHOICE, "x > 0.0f ? 0.0f : x"), says=TURNED),
+        Mistake("comparison turned", ("x < 0.0f", "x > 0.0f"), says=TURNED),
         Mistake(
             "absolute value",
-            (CHOICE, "fabsf(x)"),
+            ("x < 0.0f ? 0.0f : x", "fabsf(x)"),
             says="Negative numbers lose their sign; they must become 0.",
         ),
         Mistake(
             "1 instead of x",
-            (CHOICE, "x > 0.0f ? 1.0f : x < 0.0f ? 0.0f : x"),
+            ("x < 0.0f", "x > 0.0f ? 1.0f : x < 0.0f"),
             says="Positive numbers became 1; they must stay what they are.",
         ),
         Mistake(
             "leaky",
-            (CHOICE, "x < 0.0f ? 0.01f * x : x"),
+            ("0.0f : x", "0.01f * x : x"),
             says="Negative numbers became a hundredth of themselves; that is leaky ReLU.",
         ),
         Mistake(
             "fmaxf",
-            (CHOICE, "fmaxf(x, 0.0f)"),
+            ("x < 0.0f ? 0.0f : x", "fmaxf(x, 0.0f)"),
             says="NaN became 0: no comparison with NaN is true, and fmaxf drops it; it must stay NaN.",
             hint=3,
         ),
         Mistake(
             "sign bit",
-            (CHOICE, "signbit(x) ? 0.0f : x"),
+            ("x < 0.0f", "signbit(x)"),
             says="A NaN became 0 where its sign bit is set, as a processor's own is; it is not below 0, and must stay NaN.",
             hint=3,
         ),
@@ -91,22 +87,22 @@ MISTAKES = (
         # in place
         Mistake(
             "inplace: comparison turned",
-            (INPLACE_IF, INPLACE_IF.replace("<", ">").replace("i >", "i <")),
+            ("data[i] < 0", "data[i] > 0"),
             says="It is the wrong way round: negative numbers are kept, the others are 0.",
         ),
         Mistake(
             "inplace: minus instead of 0",
-            ("data[i] = 0.0f;", "data[i] = -data[i];"),
+            ("data[i] = 0.0f", "data[i] = -data[i]"),
             says="Negative numbers lose their sign; they must become 0.",
         ),
         Mistake(
             "inplace: leaky",
-            ("data[i] = 0.0f;", "data[i] *= 0.01f;"),
+            ("data[i] = 0.0f", "data[i] *= 0.01f"),
             says="Negative numbers became a hundredth of themselves; that is leaky ReLU.",
         ),
         Mistake(
             "inplace: fmaxf",
-            (INPLACE_IF, "if (i < n) data[i] = fmaxf(data[i], 0.0f);"),
+            ("if (i < n && data[i] < 0.0f) data[i] = 0.0f", "if (i < n) data[i] = fmaxf(data[i], 0.0f)"),
             says="NaN became 0: no comparison with NaN is true, and fmaxf drops it; it must stay NaN.",
             hint=3,
         ),
@@ -116,25 +112,25 @@ MISTAKES = (
         # backward
         Mistake(
             "backward: passes at 0",
-            (TEST, TEST.replace(">", ">=")),
+            ("input[i] > 0", "input[i] >= 0"),
             says="The gradient passes where the input is 0: it must pass only where the input is above 0.",
             hint=2,
         ),
         Mistake(
             "backward: sign bit tested",
-            (TEST, TEST.replace("input[i] > 0.0f", "!signbit(input[i])")),
+            ("input[i] > 0.0f", "!signbit(input[i])"),
             says="The gradient passes at 0 and not at -0: test the value, not the sign bit.",
             hint=2,
         ),
         Mistake(
             "backward: half at 0",
-            (TEST, f"input[i] == 0.0f ? 0.5f * grad_output[i] : {TEST}"),
+            ("input[i] > 0", "input[i] == 0.0f ? 0.5f * grad_output[i] : input[i] > 0"),
             says="Half of the gradient passes where the input is 0; the course takes 0 there, as PyTorch does.",
             hint=2,
         ),
         Mistake(
             "backward: multiplied with x",
-            (TEST, TEST.replace("put[i] :", "put[i] * input[i] :")),
+            ("[i] : 0.0f", "[i] * input[i] : 0.0f"),
             says="The gradient is multiplied by the input; where ReLU lets x pass, its slope is 1, not x.",
             hint=2,
         ),
@@ -184,7 +180,7 @@ PUZZLE = Puzzle(
         Case(
             "relu_tiny_6",
             dict(n=6, threads=4),
-            note="2 blocks of 4 threads; done by hand in the lesson",
+            "2 blocks of 4 threads; done by hand in the lesson",
             inputs={
                 "input": [-2, 3, 0, -0.5, 1.5, -4],
                 "data": [-2, 3, 0, -0.5, 1.5, -4],
@@ -194,7 +190,7 @@ PUZZLE = Puzzle(
         Case(
             "nan_and_infinity",
             dict(n=17, threads=8),
-            note="NaN, +-infinity, 0 and -0",
+            "NaN, +-infinity, 0 and -0",
             inputs={"input": SPECIAL, "data": SPECIAL},
             special=True,
             kernels=(FORWARD, INPLACE),
@@ -202,13 +198,13 @@ PUZZLE = Puzzle(
         Case(
             "zeros",
             dict(n=37, threads=8),
-            note="0 and -0 among the inputs",
+            "0 and -0 among the inputs",
             inputs={"input": with_zeros, "data": with_zeros},
         ),
         Case(
             "close_to_zero",
             dict(n=45, threads=16),
-            note="no number is so small that it counts as 0",
+            "no number is so small that it counts as 0",
             inputs={"input": close_to_zero, "data": close_to_zero},
         ),
         gradient_check(
@@ -220,13 +216,13 @@ PUZZLE = Puzzle(
         Case(
             "from_the_output",
             dict(n=45, threads=32),
-            note="the output of the forward pass as its input",
+            "the output of the forward pass as its input",
             inputs={"input": cut},
             kernels=(BACKWARD,),
         ),
         integers(dict(n=64, threads=64), note="exactly one block"),
         Case("one_more_than_a_block", dict(n=257, threads=256)),
-        Case("relu_lenet_conv1", dict(n=4 * 6 * 24 * 24, threads=256), note="4 images, LeNet's first layer"),
+        Case("relu_lenet_conv1", dict(n=4 * 6 * 24 * 24, threads=256), "4 images, LeNet's first layer"),
         own_sizes(n=(300, 3000), threads=(5, 300)),
     ),
     mistakes=MISTAKES,

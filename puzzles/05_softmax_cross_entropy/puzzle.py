@@ -33,10 +33,6 @@ def gradient_magnitude(a, d):
 SEARCH = """float largest = row[0];
     for (int k = 1; k < classes; k++) largest = fmaxf(largest, row[k]);
     // END SOLUTION"""
-VALUE = "logf(sum) + (largest - row[labels[b]])"
-PROBABILITY = "float probability = expf(row[k] - largest) / sum;"
-RIGHT = "k == labels[b] ? 1.0f : 0.0f"
-BW_VALUE = "(probability - right) / batch"
 
 
 def no_shift(text):
@@ -50,36 +46,36 @@ MISTAKES = (
         Mistake(
             "search starts at 0",
             (SEARCH, SEARCH.replace("row[0]", "0.0f").replace("k = 1", "k = 0")),
-            says="Rows of large negative logits go wrong: the search for the largest must start with "
-            "row[0], not with 0.",
+            says="Rows of large negative logits go wrong: the search for the largest must start with row[0], "
+            "not with 0.",
         ),
         Mistake(
             "largest not added",
-            (VALUE, "logf(sum) - row[labels[b]]"),
+            ("+ (largest - row[labels[b]])", "- row[labels[b]]"),
             says="This is log(sum) minus the label's logit: the largest logit, subtracted before, is missing.",
             hint=2,
         ),
         Mistake(
             "log of the sum missing",
-            (VALUE, "largest - row[labels[b]]"),
+            ("logf(sum) + (largest - row[labels[b]])", "largest - row[labels[b]]"),
             says="This is the largest logit minus the label's: the logarithm of the sum is missing.",
             hint=2,
         ),
         Mistake(
             "log missing",
-            (VALUE, "sum + (largest - row[labels[b]])"),
+            ("logf(sum)", "sum"),
             says="The sum is used as it is: its logarithm is needed.",
             hint=2,
         ),
         Mistake(
             "probability stored",
-            (VALUE, "expf(row[labels[b]] - largest) / sum"),
+            ("logf(sum) + (largest - row[labels[b]])", "expf(row[labels[b]] - largest) / sum"),
             says="This is the probability of the label; the loss is minus its logarithm.",
             hint=2,
         ),
         Mistake(
             "label of sample 0",
-            (VALUE, VALUE.replace("labels[b]", "labels[0]")),
+            ("labels[b]", "labels[0]"),
             says="Every sample gets the label of sample 0: b is missing from the index of the labels.",
             hint=3,
         ),
@@ -89,31 +85,31 @@ MISTAKES = (
         # the gradient
         Mistake(
             "backward: 1 not divided",
-            (BW_VALUE, "probability / batch - right"),
+            ("(probability - right) / batch", "probability / batch - right"),
             says="Only the probability is divided by the batch size; so must be the 1 of the label.",
             hint=3,
         ),
         Mistake(
             "backward: label left out",
-            (BW_VALUE, "probability / batch"),
+            ("(probability - right)", "probability"),
             says="These are the probabilities divided by the batch size: 1 must be subtracted at the label.",
             hint=3,
         ),
         Mistake(
             "backward: not normalised",
-            (PROBABILITY, "float probability = expf(row[k] - largest);"),
+            (") / sum;", ");"),
             says="exp(logit - largest) is not yet a probability: divide it by the sum of the row.",
             hint=3,
         ),
         Mistake(
             "backward: label of sample 0",
-            (RIGHT, RIGHT.replace("labels[b]", "labels[0]")),
+            ("labels[b]", "labels[0]"),
             says="Every sample gets the label of sample 0: b is missing from the index of the labels.",
             hint=3,
         ),
         Mistake(
             "backward: largest subtracted in the sum only",
-            (PROBABILITY, no_shift(PROBABILITY)),
+            ("k] - largest) / sum", "k]) / sum"),
             says="These are not probabilities: the largest logit is subtracted in the sum, but not in the "
             "numerator.",
             hint=3,
@@ -138,8 +134,8 @@ PUZZLE = Puzzle(
     part=1,
     teaches="How a network's error becomes one number and its gradient starts, without exp overflowing.",
     practice=(
-        "torch.nn.functional.cross_entropy is a log_softmax, with the maximum subtracted as here, and then "
-        "a nll_loss; a row belongs to a warp or a block."
+        "torch.nn.functional.cross_entropy is a log_softmax, with the maximum subtracted as here, and then a "
+        "nll_loss; a row belongs to a warp or a block."
     ),
     lines=17,
     kernels=(
@@ -178,10 +174,10 @@ PUZZLE = Puzzle(
         Case(
             "softmax_tiny_2x3",
             dict(batch=2, classes=3),
-            note="done by hand in the lesson",
+            "done by hand in the lesson",
             inputs={"logits": [[2, 1, 0], [0, -1, 1]], "labels": [0, 1], "losses": [0.4076, 2.4076]},
         ),
-        Case("one_class", dict(batch=5, classes=1), note="a single class: loss 0, gradient 0"),
+        Case("one_class", dict(batch=5, classes=1), "a single class: loss 0, gradient 0"),
         Case("one_sample", dict(batch=1, classes=10)),
         integers(
             dict(batch=64, classes=3), note="an exact mean", inputs={"losses": "integers"}, kernels=(MEAN,)
@@ -195,7 +191,7 @@ PUZZLE = Puzzle(
         Case(
             "logits_of_1000",
             dict(batch=10, classes=4),
-            note="exp(1000) is beyond float, in each place",
+            "exp(1000) is beyond float, in each place",
             inputs={
                 "logits": [
                     [1000, 0, -1000, 1],
@@ -212,16 +208,16 @@ PUZZLE = Puzzle(
                 "labels": [0, 1, 1, 2, 1, 3, 0, 2, 0, 1],
             },
         ),
-        Case("nothing_divides", dict(batch=67, classes=13, threads=32), note="the third block has 3 samples"),
-        Case("softmax_lenet", dict(batch=64, classes=10), note="a batch of LeNet"),
-        Case("many_samples", dict(batch=300, classes=7), note="5 blocks"),
+        Case("nothing_divides", dict(batch=67, classes=13, threads=32), "the third block has 3 samples"),
+        Case("softmax_lenet", dict(batch=64, classes=10), "a batch of LeNet"),
+        Case("many_samples", dict(batch=300, classes=7), "5 blocks"),
         own_sizes(batch=(70, 300), classes=(3, 40), threads=(20, 90)),
     ),
     mistakes=MISTAKES,
     hints=(
         "A thread owns a whole row and goes through it more than once, each time with a loop over the "
-        "classes: once to find the largest logit (start with the first one and keep the larger of two), "
-        "once to add up. mean_loss is run by a single thread, so it is a plain loop over the batch with one "
+        "classes: once to find the largest logit (start with the first one and keep the larger of two), once "
+        "to add up. mean_loss is run by a single thread, so it is a plain loop over the batch with one "
         "division at the end.",
         "Every number that expf gets is a logit minus the largest of its row, so it is 0 or negative, and "
         "the sum is at least 1. The loss is the logarithm of the sum, plus the largest logit, minus the "

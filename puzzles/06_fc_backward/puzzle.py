@@ -11,13 +11,6 @@ from backwarp.course.sizes import Ints, gradient_check, integers, own_sizes
 
 WEIGHTS, INPUT, BIAS = "fc_backward_weights", "fc_backward_input", "fc_backward_bias"
 
-
-W_X = "int i = blockIdx.x * blockDim.x + threadIdx.x;\n    int o"
-W_Y = "int o = blockIdx.y * blockDim.y + threadIdx.y;"
-X_X = "int i = blockIdx.x * blockDim.x + threadIdx.x;\n    int b"
-X_Y = "int b = blockIdx.y * blockDim.y + threadIdx.y;"
-
-
 MISTAKES = (
     *mistakes_in(
         WEIGHTS,
@@ -25,8 +18,8 @@ MISTAKES = (
         Mistake(
             "x and y exchanged",
             (
-                (W_X, "int i = blockIdx.y * blockDim.y + threadIdx.y;\n    int o"),
-                (W_Y, "int o = blockIdx.x * blockDim.x + threadIdx.x;"),
+                ("x * blockDim.x + threadIdx.x", "y * blockDim.y + threadIdx.y"),
+                ("o = blockIdx.y * blockDim.y + threadIdx.y", "o = blockIdx.x * blockDim.x + threadIdx.x"),
             ),
             says="Rows or columns are never written: x is used for o and y for i; swap them.",
             hint=2,
@@ -38,8 +31,8 @@ MISTAKES = (
         Mistake(
             "input: x and y exchanged",
             (
-                (X_X, "int i = blockIdx.y * blockDim.y + threadIdx.y;\n    int b"),
-                (X_Y, "int b = blockIdx.x * blockDim.x + threadIdx.x;"),
+                ("x * blockDim.x + threadIdx.x", "y * blockDim.y + threadIdx.y"),
+                ("b = blockIdx.y * blockDim.y + threadIdx.y", "b = blockIdx.x * blockDim.x + threadIdx.x"),
             ),
             says="Samples or inputs are never written: x is used for b and y for i; swap them.",
             hint=2,
@@ -122,15 +115,15 @@ PUZZLE = Puzzle(
         Case(
             "fc_bw_tiny_2x4",
             dict(batch=2, n_in=4, n_out=3),
-            note="the layer of puzzle 03; done by hand in the lesson",
+            "the layer of puzzle 03; done by hand in the lesson",
             inputs={
                 "grad_output": [[1, -1, 2], [4, 3, -2]],
                 "input": [[1, 2, 0, -1], [3, 1, 2, 4]],
                 "weights": [[2, 1, 0, 1], [0, 5, 1, 2], [1, -2, 3, 0]],
             },
         ),
-        Case("one_sample", dict(batch=1, n_in=5, n_out=4), note="sums of one product, for the weights"),
-        Case("one_output", dict(batch=6, n_in=4, n_out=1), note="sums of one product, for the input"),
+        Case("one_sample", dict(batch=1, n_in=5, n_out=4), "sums of one product, for the weights"),
+        Case("one_output", dict(batch=6, n_in=4, n_out=1), "sums of one product, for the input"),
         Case("one_input", dict(batch=5, n_in=1, n_out=7)),
         gradient_check(
             "fc_bw_numerical_gradient_check",
@@ -138,16 +131,16 @@ PUZZLE = Puzzle(
             note="every number moved by epsilon",
         ),
         integers(dict(batch=9, n_in=7, n_out=5)),
-        Case("many_samples", dict(batch=70, n_in=9, n_out=6), note="5 blocks in y for the input"),
-        Case("wide", dict(batch=3, n_in=40, n_out=20), note="3 x 2 blocks for the weights"),
+        Case("many_samples", dict(batch=70, n_in=9, n_out=6), "5 blocks in y for the input"),
+        Case("wide", dict(batch=3, n_in=40, n_out=20), "3 x 2 blocks for the weights"),
         Case(
             "nothing_divides",
             dict(batch=19, n_in=37, n_out=67, tx=8, ty=4, threads=32),
-            note="blocks of 8 x 4 threads, and of 32 for the bias",
+            "blocks of 8 x 4 threads, and of 32 for the bias",
         ),
-        Case("fc_bw_lenet_84_10", dict(batch=8, n_in=84, n_out=10), note="LeNet's last layer"),
-        Case("fc_bw_lenet_120_84", dict(batch=8, n_in=120, n_out=84), note="LeNet's fourth"),
-        Case("fc_bw_lenet_256_120", dict(batch=8, n_in=256, n_out=120), note="LeNet's third"),
+        Case("fc_bw_lenet_84_10", dict(batch=8, n_in=84, n_out=10), "LeNet's last layer"),
+        Case("fc_bw_lenet_120_84", dict(batch=8, n_in=120, n_out=84), "LeNet's fourth"),
+        Case("fc_bw_lenet_256_120", dict(batch=8, n_in=256, n_out=120), "LeNet's third"),
         own_sizes(batch=(3, 40), n_in=(5, 50), n_out=(35, 70), tx=(3, 20), ty=(2, 12), threads=(20, 34)),
     ),
     mistakes=MISTAKES,
@@ -157,12 +150,12 @@ PUZZLE = Puzzle(
         "every output of its own sample, with the factor weight (o, i). A bias o appears in output o of "
         "every sample, with the factor 1. Each gradient is the sum of grad_output times these factors.",
         "Three times the pattern of fc_forward: numbers from x and y, a guard, a sum that starts at zero, "
-        "one loop, one store. The loop runs over the letter that the result does not have: b for the "
-        "weights (o, i), o for the input (b, i), b for the bias (o). In the first two, x goes with i, the "
-        "fast axis of the result, and the guard compares with the sizes of the result.",
+        "one loop, one store. The loop runs over the letter that the result does not have: b for the weights "
+        "(o, i), o for the input (b, i), b for the bias (o). In the first two, x goes with i, the fast axis "
+        "of the result, and the guard compares with the sizes of the result.",
         "Places: grad_output has rows of n_out, so sample b, output o is at b times n_out plus o, in all "
         "three kernels. The input, grad_input, the weights and grad_weights have rows of n_in: row times "
-        "n_in plus i, where the row is b for the first two and o for the others. The loops step by "
-        "whole rows, except that fc_backward_input steps along a row of grad_output.",
+        "n_in plus i, where the row is b for the first two and o for the others. The loops step by whole "
+        "rows, except that fc_backward_input steps along a row of grad_output.",
     ),
 )

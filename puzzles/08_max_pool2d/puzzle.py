@@ -18,11 +18,7 @@ def standing(p, q, r, s, d):
     return (2 * p + r) * d["W"] + 2 * q + s
 
 
-START = "float best = -INFINITY;"
-BETTER = "if (x > best || isnan(x)) {"
-
 COVERED = "if (h / 2 < H_out && w / 2 < W_out) {"
-
 
 MISTAKES = (
     *mistakes_in(
@@ -30,26 +26,26 @@ MISTAKES = (
         # the largest
         Mistake(
             "starts at -FLT_MAX",
-            (START, "float best = -FLT_MAX;"),
+            ("INFINITY", "FLT_MAX"),
             says="A window of nothing but -inf gives the smallest float: start at -INFINITY.",
             hint=2,
         ),
         Mistake(
             "last of equal elements",
-            (BETTER, BETTER.replace("x > best", "x >= best")),
+            ("x > best", "x >= best"),
             says="Of several equal elements the first counts: only a larger one takes its place.",
             hint=2,
         ),
         Mistake(
             "NaN ignored",
-            (BETTER, "if (x > best) {"),
+            ("best || isnan(x)", "best"),
             says="A NaN is passed over: every comparison with NaN is false, so test isnan(x) as well.",
             hint=2,
         ),
-        Mistake("any comparison with NaN", (BETTER, "if (!(x <= best)) {")),
+        Mistake("any comparison with NaN", ("x > best || isnan(x)", "!(x <= best)")),
         Mistake(
             "smallest",
-            ((BETTER, "if (x < best || isnan(x)) {"), (START, "float best = INFINITY;")),
+            (("x > best", "x < best"), ("best = -", "best = ")),
             says="These are the smallest elements of the windows, not the largest.",
             hint=2,
         ),
@@ -138,20 +134,20 @@ PUZZLE = Puzzle(
         Case(
             "pool_tiny_4x5",
             dict(batch=1, C=1, H=4, W=5),
-            note="done by hand in the lesson: one column is left over",
+            "done by hand in the lesson: one column is left over",
             inputs={
                 "input": [[1, 4, 2, 0, 9], [3, 2, 5, 5, 9], [-1, -2, 6, 1, 9], [-3, -4, 0, 7, 9]],
                 "grad_output": [[10, 20], [30, 40]],
                 "argmax": [[1, 7], [10, 18]],
             },
         ),
-        Case("output_1x1", dict(batch=2, C=3, H=2, W=3), note="one window in every plane"),
+        Case("output_1x1", dict(batch=2, C=3, H=2, W=3), "one window in every plane"),
         Case(
             "infinity_and_nan",
             dict(batch=1, C=1, H=8, W=6),
+            "nothing but -inf in two windows, +inf twice, NaN at every place of a window",
             kernels=(FORWARD,),
             special=True,
-            note="nothing but -inf in two windows, +inf twice, NaN at every place of a window",
             inputs={
                 "input": [
                     [-INF, -5, -INF, -INF, 1, INF],
@@ -168,26 +164,21 @@ PUZZLE = Puzzle(
         Case(
             "all_equal",
             dict(batch=2, C=2, H=6, W=5),
-            note="every window is one great tie",
+            "every window is one great tie",
             inputs={"input": lambda rng, a, d: np.full((d["batch"], d["C"], d["H"], d["W"]), -0.75)},
         ),
-        Case("odd_and_wide", dict(batch=2, C=1, H=4, W=7), note="W > H, a column is left over"),
-        Case("odd_and_tall", dict(batch=1, C=3, H=9, W=4), note="H > W, a row is left over"),
+        Case("odd_and_wide", dict(batch=2, C=1, H=4, W=7), "W > H, a column is left over"),
+        Case("odd_and_tall", dict(batch=1, C=3, H=9, W=4), "H > W, a row is left over"),
         gradient_check(
             "pool_bw_numerical_gradient_check",
             dict(batch=2, C=2, H=5, W=6),
             note="each element moved by epsilon",
         ),
-        Case(
-            "ties",
-            dict(batch=2, C=3, H=7, W=10),
-            note="small whole numbers: many are equal",
-            values="integers",
-        ),
-        Case("batch_odd", dict(batch=3, C=4, H=9, W=7, threads=96), note="both sizes odd"),
-        Case("many_blocks", dict(batch=3, C=5, H=33, W=31), note="28 blocks forward, 120 backward"),
-        Case("pool_lenet_pool1", dict(batch=8, C=6, H=24, W=24), note="LeNet's first"),
-        Case("pool_lenet_pool2", dict(batch=8, C=16, H=8, W=8), note="LeNet's second"),
+        Case("ties", dict(batch=2, C=3, H=7, W=10), "small whole numbers: many are equal", values="integers"),
+        Case("batch_odd", dict(batch=3, C=4, H=9, W=7, threads=96), "both sizes odd"),
+        Case("many_blocks", dict(batch=3, C=5, H=33, W=31), "28 blocks forward, 120 backward"),
+        Case("pool_lenet_pool1", dict(batch=8, C=6, H=24, W=24), "LeNet's first"),
+        Case("pool_lenet_pool2", dict(batch=8, C=16, H=8, W=8), "LeNet's second"),
         own_sizes(batch=(2, 5), C=(2, 7), H=(8, 16), W=(8, 16), threads=(30, 90)),
     ),
     mistakes=MISTAKES,
@@ -196,9 +187,9 @@ PUZZLE = Puzzle(
         "the plane; there is no need to tell image and channel apart. Backward, idx counts input elements, "
         "and every one of them is written by its own thread, including those that were not a maximum and "
         "those that no window covers: their gradient is zero.",
-        "Keep two variables, the best so far and its place. Begin below every number, with -INFINITY, and "
-        "at the window's first element. Walk row by row, left to right; an element takes over if it is "
-        "larger, or if isnan() says so. An equal one does not. After the four elements store both variables.",
+        "Keep two variables, the best so far and its place. Begin below every number, with -INFINITY, and at "
+        "the window's first element. Walk row by row, left to right; an element takes over if it is larger, "
+        "or if isnan() says so. An equal one does not. After the four elements store both variables.",
         "Element (r, s) of window (p, q) has the row 2 * p + r and the column 2 * q + s of its plane, and a "
         "row of the input has W elements. A plane of the input has H * W elements, a plane of the output "
         "H_out * W_out. Backward, element (h, w) belongs to window (h / 2, w / 2), if both are below H_out "

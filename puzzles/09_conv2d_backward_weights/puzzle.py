@@ -13,28 +13,18 @@ from backwarp.course.sizes import Ints, gradient_check, integers, own_sizes
 
 WEIGHTS, BIAS = "conv2d_backward_weights", "conv2d_backward_bias"
 
-
-B_LOOP = """for (int b = 0; b < batch; b++) {
-        for (int p"""
-INPUT = "input[((b * C_in + c) * H + p + r) * W + q + s]"
-
-
 MISTAKES = (
     *mistakes_in(
         WEIGHTS,
         # the batch
         Mistake(
             "loop over the batch stops after image 0",
-            (B_LOOP, B_LOOP.replace("< batch", "< 1")),
+            ("batch; b", "1; b"),
             says="This is exactly the gradient of batch item 0 alone: nothing of the other images is added.",
             hint=2,
         ),
         # rows and columns
-        Mistake(
-            "one row too far",
-            (INPUT, "input[((b * C_in + c) * H + p + r + 1) * W + q + s]"),
-            expect="out-of-bounds",
-        ),
+        Mistake("one row too far", ("H + p + r", "H + p + r + 1"), expect="out-of-bounds"),
         # the threads
     ),
 )
@@ -52,8 +42,8 @@ PUZZLE = Puzzle(
     part=1,
     teaches="How the gradient of a shared weight is a sum over every place where the weight was used.",
     practice=(
-        "cuDNN calls this pass the backward filter; PyTorch's convolution_backward returns it together with"
-        " the gradients of the input and the bias."
+        "cuDNN calls this pass the backward filter; PyTorch's convolution_backward returns it together with "
+        "the gradients of the input and the bias."
     ),
     lines=25,
     kernels=(
@@ -67,24 +57,24 @@ PUZZLE = Puzzle(
         Case(
             "conv_bw_tiny_3x3",
             dict(batch=1, C_in=1, H=3, W=3, C_out=1, F=2),
-            note="done by hand in the lesson",
+            "done by hand in the lesson",
             inputs={"grad_output": [[[[1, 2], [3, -1]]]], "input": [[[[1, 2, 3], [4, 5, 6], [7, 8, 9]]]]},
         ),
-        Case("one_channel_wide", dict(batch=2, C_in=1, H=5, W=8, C_out=1, F=3), note="W > H"),
-        Case("output_1x1", dict(batch=3, C_in=2, H=4, W=4, C_out=3, F=4), note="the filter covers the image"),
-        Case("filter_1x1", dict(batch=2, C_in=3, H=4, W=5, C_out=4, F=1), note="only channels"),
+        Case("one_channel_wide", dict(batch=2, C_in=1, H=5, W=8, C_out=1, F=3), "W > H"),
+        Case("output_1x1", dict(batch=3, C_in=2, H=4, W=4, C_out=3, F=4), "the filter covers the image"),
+        Case("filter_1x1", dict(batch=2, C_in=3, H=4, W=5, C_out=4, F=1), "only channels"),
         gradient_check("conv_bw_numerical_gradient_check", dict(batch=2, C_in=2, H=5, W=6, C_out=3, F=3)),
         integers(dict(batch=2, C_in=3, H=6, W=9, C_out=4, F=3)),
-        Case("many_filters", dict(batch=2, C_in=1, H=4, W=5, C_out=130, F=2), note="3 blocks for the bias"),
-        Case("batch_odd", dict(batch=3, C_in=4, H=9, W=7, C_out=5, F=2), note="all sizes differ; H > W"),
-        Case("nothing_divides", dict(batch=3, C_in=5, H=33, W=31, C_out=17, F=3), note="long sums"),
+        Case("many_filters", dict(batch=2, C_in=1, H=4, W=5, C_out=130, F=2), "3 blocks for the bias"),
+        Case("batch_odd", dict(batch=3, C_in=4, H=9, W=7, C_out=5, F=2), "all sizes differ; H > W"),
+        Case("nothing_divides", dict(batch=3, C_in=5, H=33, W=31, C_out=17, F=3), "long sums"),
         Case(
             "many_blocks",
             dict(batch=2, C_in=13, H=7, W=6, C_out=37, F=3, threads=32),
-            note="136 blocks of 32 threads; 2 for the bias",
+            "136 blocks of 32 threads; 2 for the bias",
         ),
-        Case("conv_bw_lenet_conv1", dict(batch=8, C_in=1, H=28, W=28, C_out=6, F=5), note="LeNet's first"),
-        Case("conv_bw_lenet_conv2", dict(batch=8, C_in=6, H=12, W=12, C_out=16, F=5), note="LeNet's second"),
+        Case("conv_bw_lenet_conv1", dict(batch=8, C_in=1, H=28, W=28, C_out=6, F=5), "LeNet's first"),
+        Case("conv_bw_lenet_conv2", dict(batch=8, C_in=6, H=12, W=12, C_out=16, F=5), "LeNet's second"),
         own_sizes(
             batch=(257, 290), C_in=(2, 4), H=(4, 8), W=(4, 8), C_out=(2, 5), F=(1, 3), threads=(30, 90)
         ),

@@ -8,10 +8,7 @@ from backwarp.course.convolutions import backward_input, loss_of_input
 from backwarp.course.sizes import Ints, gradient_check, integers, own_sizes
 
 KERNEL = "conv2d_backward_input"
-
-
 STORE = "grad_input[idx] = sum;"
-
 
 MISTAKES = (
     # the sum
@@ -21,7 +18,6 @@ MISTAKES = (
         expect=("race", "uninitialised-read", "wrong", "schedule"),
     ),
 )
-
 
 PUZZLE = Puzzle(
     title="Convolution, gradient of the input",
@@ -42,15 +38,15 @@ PUZZLE = Puzzle(
         Case(
             "conv_bwi_tiny_3x3",
             dict(batch=1, C_in=1, H=3, W=3, C_out=1, F=2),
-            note="done by hand in the lesson",
+            "done by hand in the lesson",
             inputs={"grad_output": [[[[1, 2], [3, 1]]]], "weights": [[[[2, -1], [1, 3]]]]},
         ),
-        Case("filter_1x1", dict(batch=2, C_in=3, H=4, W=3, C_out=4, F=1), note="only channels"),
-        Case("one_channel_wide", dict(batch=2, C_in=1, H=5, W=8, C_out=1, F=3), note="W > H"),
+        Case("filter_1x1", dict(batch=2, C_in=3, H=4, W=3, C_out=4, F=1), "only channels"),
+        Case("one_channel_wide", dict(batch=2, C_in=1, H=5, W=8, C_out=1, F=3), "W > H"),
         Case(
             "output_1x1",
             dict(batch=3, C_in=2, H=4, W=4, C_out=3, F=4),
-            note="the filter covers the image: one position, every tap used once",
+            "the filter covers the image: one position, every tap used once",
         ),
         gradient_check(
             "conv_bwi_numerical_gradient_check",
@@ -59,20 +55,16 @@ PUZZLE = Puzzle(
         ),
         integers(dict(batch=2, C_in=3, H=6, W=9, C_out=4, F=3)),
         Case(
-            "batch_odd",
-            dict(batch=3, C_in=4, H=9, W=7, C_out=5, F=2, threads=96),
-            note="all sizes differ; H > W",
+            "batch_odd", dict(batch=3, C_in=4, H=9, W=7, C_out=5, F=2, threads=96), "all sizes differ; H > W"
         ),
-        Case(
-            "fewer_filters_than_channels", dict(batch=2, C_in=5, H=7, W=8, C_out=2, F=3), note="C_out < C_in"
-        ),
+        Case("fewer_filters_than_channels", dict(batch=2, C_in=5, H=7, W=8, C_out=2, F=3), "C_out < C_in"),
         Case(
             "output_smaller_than_filter",
             dict(batch=2, C_in=2, H=7, W=6, C_out=3, F=5),
-            note="every element lies near the border",
+            "every element lies near the border",
         ),
-        Case("nothing_divides", dict(batch=3, C_in=5, H=19, W=17, C_out=7, F=3), note="38 blocks"),
-        Case("conv_bwi_lenet_conv2", dict(batch=8, C_in=6, H=12, W=12, C_out=16, F=5), note="LeNet's second"),
+        Case("nothing_divides", dict(batch=3, C_in=5, H=19, W=17, C_out=7, F=3), "38 blocks"),
+        Case("conv_bwi_lenet_conv2", dict(batch=8, C_in=6, H=12, W=12, C_out=16, F=5), "LeNet's second"),
         own_sizes(
             batch=(257, 290), C_in=(2, 4), H=(4, 8), W=(4, 8), C_out=(2, 5), F=(1, 3), threads=(30, 90)
         ),
@@ -87,9 +79,9 @@ PUZZLE = Puzzle(
         "filters and the F rows and F columns of taps. For every tap work out where the filter stood. Near "
         "the border that position may not exist, above or left of the image as well as too far down or "
         "right: leave that one tap out (continue) and go on with the next. The sum is stored once.",
-        "If the filter stands at (p, q), its tap (r, s) lies on element (p + r, q + s). You know the "
-        "element and the tap, so p is h - r and q is w - s. Positions run from 0 to H_out - 1 and from 0 to "
-        "W_out - 1; H and W do not matter here. grad_output is indexed by b, k, p, q with the sizes C_out, "
-        "H_out, W_out; the weights by k, c, r, s with C_in, F, F.",
+        "If the filter stands at (p, q), its tap (r, s) lies on element (p + r, q + s). You know the element "
+        "and the tap, so p is h - r and q is w - s. Positions run from 0 to H_out - 1 and from 0 to W_out - "
+        "1; H and W do not matter here. grad_output is indexed by b, k, p, q with the sizes C_out, H_out, "
+        "W_out; the weights by k, c, r, s with C_in, F, F.",
     ),
 )

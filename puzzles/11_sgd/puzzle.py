@@ -17,22 +17,23 @@ def step(a, d, **changes):
     return {"weights": weights, "velocity": velocity}
 
 
-SLOPE = "float slope = gradient[i] + weight_decay * weights[i];"
 KEEP = "velocity[i] = v;"
 MOVE = "weights[i] -= learning_rate * v;"
-
 
 MISTAKES = (
     # the velocity
     Mistake(
         "step with the old velocity",
-        ((MOVE, ""), (KEEP, "weights[i] -= learning_rate * velocity[i];\n    velocity[i] = v;")),
+        (
+            ("weights[i] -= learning_rate * v;", ""),
+            (KEEP, "weights[i] -= learning_rate * velocity[i];\n    velocity[i] = v;"),
+        ),
         says="The weights move against the old velocity: the step must use the new one.",
         hint=3,
     ),
     Mistake(
         "looking ahead",
-        (MOVE, "weights[i] -= learning_rate * (slope + momentum * v);"),
+        ("learning_rate * v", "learning_rate * (slope + momentum * v)"),
         says="The weights move against gradient + momentum * velocity (Nesterov); here it is the velocity "
         "alone.",
         hint=3,
@@ -41,7 +42,7 @@ MISTAKES = (
     Mistake(
         "decay after the step",
         (
-            (SLOPE, "float slope = gradient[i];"),
+            ("[i] + weight_decay * weights[i]", "[i]"),
             (MOVE, f"{MOVE}\n    weights[i] -= learning_rate * weight_decay * weights[i];"),
         ),
         says="The decay is taken from the new weight, after the step: it is added to the gradient before.",
@@ -49,7 +50,7 @@ MISTAKES = (
     ),
     Mistake(
         "decay without the weight",
-        (SLOPE, "float slope = gradient[i] + weight_decay;"),
+        ("weight_decay * weights[i]", "weight_decay"),
         says="weight_decay itself is added to the gradient: it must be multiplied by the weight.",
         hint=2,
     ),
@@ -98,30 +99,30 @@ PUZZLE = Puzzle(
         Case(
             "sgd_tiny_4",
             dict(n=4, **factors(0.5, 0.5, 0.25)),
-            note="done by hand in the lesson",
+            "done by hand in the lesson",
             inputs={"weights": [2, -4, 8, 0], "velocity": [4, 2, -2, 6], "gradient": [1, 3, -4, -1]},
         ),
         Case(
             "first_step",
             dict(n=10, **factors(0.2, 0.9, 0.1)),
-            note="every velocity is 0",
+            "every velocity is 0",
             inputs={"velocity": "zeros"},
         ),
-        Case("plain", dict(n=11, **factors(0.3, 0.0, 0.0)), note="no momentum, no decay"),
+        Case("plain", dict(n=11, **factors(0.3, 0.0, 0.0)), "no momentum, no decay"),
         Case("momentum_only", dict(n=12, **factors(0.1, 0.9, 0.0))),
         Case("decay_only", dict(n=13, **factors(0.1, 0.0, 0.5))),
         Case(
             "no_gradient",
             dict(n=14, **factors(0.5, 0.5, 0.5)),
-            note="the old velocity carries on",
+            "the old velocity carries on",
             inputs={"gradient": "zeros"},
         ),
         integers(dict(n=37, threads=8, **factors(0.5, 0.5, 0.25)), note="exact sums; 5 blocks of 8 threads"),
         Case("exactly_one_block", dict(n=128, **factors(0.25, 0.6, 0.3))),
         Case("one_more_than_a_block", dict(n=129, **factors(0.7, 0.8, 0.2))),
-        Case("sgd_lenet", dict(n=44_426, **factors(0.01, 0.9, 5e-4)), note="all weights of LeNet"),
+        Case("sgd_lenet", dict(n=44_426, **factors(0.01, 0.9, 5e-4)), "all weights of LeNet"),
         own_sizes(draw=lambda pick: dict(n=pick(300, 3000), threads=pick(5, 300), **factors(0.1, 0.9, 0.01))),
-        Case("many_blocks", dict(n=100_003, **factors(0.4, 0.7, 0.3)), note="782 blocks"),
+        Case("many_blocks", dict(n=100_003, **factors(0.4, 0.7, 0.3)), "782 blocks"),
         Case(
             "great_factors",
             note="factors that nobody would choose",
@@ -145,8 +146,8 @@ PUZZLE = Puzzle(
     mistakes=MISTAKES,
     hints=(
         "Nothing is summed up here, and no thread needs another's numbers: thread i reads its weight, its "
-        "velocity and its gradient, and writes weight and velocity back to where they were. Find i and "
-        "guard it as in puzzle 01. The three factors are plain float variables, the same for all threads.",
+        "velocity and its gradient, and writes weight and velocity back to where they were. Find i and guard "
+        "it as in puzzle 01. The three factors are plain float variables, the same for all threads.",
         "The velocity comes first. The slope at this weight is its gradient plus weight_decay times the "
         "weight as it is now. The new velocity is momentum times the old velocity, plus that slope. Keep it "
         "in a variable, and store it in the array too: the next training step will find it there.",

@@ -39,9 +39,7 @@ def running_sums(a, d):
     return np.cumsum(padded.reshape(-1, BLOCK), 1).ravel()[: d["n"]]
 
 
-PLANE = "grad_output + (b * C + c) * H * W;"
 BARRIER = "    // BEGIN SOLUTION\n    __syncthreads();\n    // END SOLUTION\n"
-
 
 MISTAKES = (
     *mistakes_in(
@@ -49,7 +47,7 @@ MISTAKES = (
         # the four mistakes of the stub
         Mistake(
             "batch stride",
-            (PLANE, "grad_output + (b + c)  * H * W;"),
+            ("(b * C + c)", "(b + c) "),
             says="The step from image to image in grad_output is one plane, but every image has C planes.",
         ),
     ),
@@ -127,36 +125,36 @@ PUZZLE = Puzzle(
         Case(
             "bias_tiny",
             dict(batch=3, C=2, H=1, W=2),
+            "done by hand in the lesson",
             kernels=(BIAS,),
-            note="done by hand in the lesson",
             inputs={"grad_output": [[[1, 2], [10, 20]], [[3, 4], [30, 40]], [[5, 6], [50, 60]]]},
         ),
         Case(
             "pool_small",
             dict(batch=1, C=1, H=4, W=6),
+            "W > H",
             kernels=(POOL,),
-            note="W > H",
             inputs={"input": list(range(24))},
         ),
         Case("smooth_16", dict(n=16), kernels=(SMOOTH,)),
-        Case("sum_of_40", dict(n=40), kernels=(SUM,), note="one block, not full"),
+        Case("sum_of_40", dict(n=40), "one block, not full", kernels=(SUM,)),
         Case("output_1x1", dict(batch=4, C=5, H=2, W=3), kernels=(POOL,)),
         Case("one_channel", dict(batch=3, C=1, H=5, W=8), kernels=(BIAS, POOL)),
         integers(dict(batch=2, C=3, H=6, W=10, n=130), kernels=(BIAS, POOL, SUM)),
-        Case("one_element", dict(batch=3, C=4, H=7, W=4, n=1), note="a loss without neighbours; H > W"),
-        Case("full_blocks", dict(n=256), kernels=(SMOOTH, SUM), note="4 blocks"),
+        Case("one_element", dict(batch=3, C=4, H=7, W=4, n=1), "a loss without neighbours; H > W"),
+        Case("full_blocks", dict(n=256), "4 blocks", kernels=(SMOOTH, SUM)),
         Case("nothing_divides", dict(batch=3, C=5, H=9, W=7, n=1000)),
-        Case("many_channels", dict(batch=4, C=67, H=5, W=4, n=4097), note="65 blocks of losses"),
+        Case("many_channels", dict(batch=4, C=67, H=5, W=4, n=4097), "65 blocks of losses"),
         own_sizes(batch=(2, 4), C=(65, 90), H=(2, 9), W=(2, 9), n=(300, 3000)),
     ),
     mistakes=MISTAKES,
     hints=(
-        "The first two never leave their arrays, but read the wrong places in them. Count elements: how "
-        "many lie before the plane of channel c in image b? How many lie before row 2 * p of a plane? Try "
-        "the numbers of the case that failed, not numbers where rows are as long as columns are high.",
-        "In the third, the report names an element that does not exist, so ask which j leads there and "
-        "which thread has it. Only the outermost thread is affected. Compare the two halves of the test: "
-        "what is the first number on either side that must not pass?",
+        "The first two never leave their arrays, but read the wrong places in them. Count elements: how many "
+        "lie before the plane of channel c in image b? How many lie before row 2 * p of a plane? Try the "
+        "numbers of the case that failed, not numbers where rows are as long as columns are high.",
+        "In the third, the report names an element that does not exist, so ask which j leads there and which "
+        "thread has it. Only the outermost thread is affected. Compare the two halves of the test: what is "
+        "the first number on either side that must not pass?",
         "In the fourth, every thread fills one element of the shared array, and reads those that other "
         "threads fill. Nothing makes it wait for them. One line is missing, between the last write and the "
         "first read, where all threads of the block pass.",

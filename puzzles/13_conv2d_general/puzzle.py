@@ -16,19 +16,15 @@ FORWARD, INPUT, WEIGHTS, BIAS = (
     "conv2d_backward_bias",
 )
 
-
 MISTAKES = (
     *mistakes_in(
         INPUT,
         Mistake(
             "input: remainder of a negative",
             (
-                ("if (down < 0 || down % stride_h != 0) continue;", "if (down % stride_h > 0) continue;"),
-                ("if (right < 0 || right % stride_w != 0) continue;", "if (right % stride_w > 0) continue;"),
-                (
-                    "if (p >= H_out || q >= W_out) continue;",
-                    "if (p < 0 || p >= H_out || q < 0 || q >= W_out) continue;",
-                ),
+                ("< 0 || down % stride_h != 0", "% stride_h > 0"),
+                ("< 0 || right % stride_w != 0", "% stride_w > 0"),
+                ("p >= H_out", "p < 0 || p >= H_out || q < 0"),
             ),
             says="Products of positions above or left of the first one are counted at position 0: in C, -1 / "
             "2 is 0 and -1 % 2 is -1.",
@@ -36,7 +32,6 @@ MISTAKES = (
         ),
     ),
 )
-
 
 PUZZLE = Puzzle(
     title="Convolution with stride, padding and dilation",
@@ -57,7 +52,7 @@ PUZZLE = Puzzle(
         Case(
             "conv_general_tiny",
             size(1, 1, 3, 4, 1, 2, 2, stride=(2, 1), pad=(1, 0), dilation=(1, 2)),
-            note="done by hand in the lesson",
+            "done by hand in the lesson",
             inputs={
                 "input": [[[[1, 2, 3, 4], [5, 6, 7, 8], [9, 10, 11, 12]]]],
                 "weights": [[[[2, -1], [1, 3]]]],
@@ -68,33 +63,31 @@ PUZZLE = Puzzle(
         Case(
             "one_pixel",
             size(1, 1, 5, 7, 1, 3, 3, stride=(2, 1), pad=(1, 1), dilation=(1, 2)),
-            note="one pixel is 1, the taps are numbered 1 to 9: the picture of the lesson",
+            "one pixel is 1, the taps are numbered 1 to 9: the picture of the lesson",
             inputs={"input": np.arange(35) == 24, "weights": range(1, 10), "bias": [0]},
             kernels=(FORWARD,),
         ),
-        Case("stride_alone", size(2, 3, 9, 7, 4, 3, 2, stride=(2, 3)), note="rows by 2, columns by 3"),
-        Case("padding_alone", size(2, 3, 4, 6, 2, 3, 2, pad=(1, 2)), note="1 row, 2 columns of zeros"),
-        Case("dilation_alone", size(2, 2, 8, 9, 3, 3, 3, dilation=(2, 3)), note="gaps of 1 and of 2"),
+        Case("stride_alone", size(2, 3, 9, 7, 4, 3, 2, stride=(2, 3)), "rows by 2, columns by 3"),
+        Case("padding_alone", size(2, 3, 4, 6, 2, 3, 2, pad=(1, 2)), "1 row, 2 columns of zeros"),
+        Case("dilation_alone", size(2, 2, 8, 9, 3, 3, 3, dilation=(2, 3)), "gaps of 1 and of 2"),
         Case(
             "all_asymmetric",
             size(2, 3, 9, 8, 4, 3, 2, stride=(2, 3), pad=(2, 1), dilation=(3, 2)),
-            note="every parameter differs between rows and columns",
+            "every parameter differs between rows and columns",
         ),
         Case(
             "filter_1x1_stride_2",
             size(2, 3, 6, 5, 4, 1, 1, stride=(2, 2)),
-            note="three in four input elements are never read",
+            "three in four input elements are never read",
         ),
-        Case(
-            "stride_larger_than_filter", size(2, 1, 9, 8, 1, 2, 2, stride=(3, 4)), note="gaps between windows"
-        ),
-        Case("remainder_rows", size(2, 3, 10, 8, 4, 3, 3, stride=(2, 2)), note="the last row is never read"),
+        Case("stride_larger_than_filter", size(2, 1, 9, 8, 1, 2, 2, stride=(3, 4)), "gaps between windows"),
+        Case("remainder_rows", size(2, 3, 10, 8, 4, 3, 3, stride=(2, 2)), "the last row is never read"),
         Case(
             "padding_covers_the_filter",
             size(2, 2, 3, 4, 3, 2, 2, stride=(1, 2), pad=(2, 3)),
-            note="at the border, all taps lie on zeros",
+            "at the border, all taps lie on zeros",
         ),
-        Case("output_1x1", size(3, 2, 5, 7, 3, 3, 3, dilation=(2, 3)), note="the filter covers the image"),
+        Case("output_1x1", size(3, 2, 5, 7, 3, 3, 3, dilation=(2, 3)), "the filter covers the image"),
         gradient_check(
             "conv_general_numerical_gradient_check",
             size(2, 2, 5, 6, 3, 3, 2, stride=(2, 1), pad=(1, 1), dilation=(1, 2)),
@@ -104,7 +97,7 @@ PUZZLE = Puzzle(
         Case(
             "resnet_block",
             size(2, 5, 14, 14, 6, 3, 3, stride=(2, 2), pad=(1, 1)),
-            note="the usual 3 x 3, stride 2, padding 1; several blocks",
+            "the usual 3 x 3, stride 2, padding 1; several blocks",
         ),
         own_sizes(threads=(30, 90)),
     ),
@@ -114,8 +107,8 @@ PUZZLE = Puzzle(
         "position p lay on row p + r. Now count the rows of the padded image: position p starts at p "
         "strides, tap r is r dilations further. Then go from padded rows to the image's own: the padding "
         "comes before its row 0. Columns are the same with their own three numbers.",
-        "Forward and weight gradient know p and r and want h. Where h is not a row of the image, there is "
-        "a zero of the padding, and the product is left out (continue). The input gradient knows h and r and "
+        "Forward and weight gradient know p and r and want h. Where h is not a row of the image, there is a "
+        "zero of the padding, and the product is left out (continue). The input gradient knows h and r and "
         "wants p: solve for it. What is left to divide by the stride may be negative, may leave a remainder, "
         "may lead past H_out: in all three cases no position put this tap on the element. Test for negative "
         "before you use % or /, which round towards zero in C.",

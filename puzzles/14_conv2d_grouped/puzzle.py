@@ -11,7 +11,6 @@ from backwarp.course.sizes import gradient_check, integers
 
 FORWARD, INPUT, WEIGHTS = "conv2d_forward", "conv2d_backward_input", "conv2d_backward_weights"
 
-
 PUZZLE = Puzzle(
     title="Convolution in groups",
     part=2,
@@ -30,7 +29,7 @@ PUZZLE = Puzzle(
         Case(
             "conv_grouped_tiny",
             size(1, 4, 1, 2, 4, 1, 1, groups=2),
-            note="done by hand in the lesson",
+            "done by hand in the lesson",
             inputs={
                 "input": [[[[1, 2]], [[3, 4]], [[5, 6]], [[7, 8]]]],
                 "weights": [[[[2]], [[-1]]], [[[1]], [[3]]], [[[1]], [[1]]], [[[-2]], [[1]]]],
@@ -41,41 +40,33 @@ PUZZLE = Puzzle(
         Case(
             "one_pixel",
             size(1, 4, 2, 3, 6, 1, 2, groups=2),
-            note="one pixel of channel 2 is 1, the weights are numbered: the picture of the lesson",
+            "one pixel of channel 2 is 1, the weights are numbered: the picture of the lesson",
             inputs={"input": np.arange(24) == 13, "weights": range(1, 25), "bias": [0] * 6},
             kernels=(FORWARD,),
         ),
-        Case("one_group", size(2, 3, 5, 4, 2, 3, 2, groups=1), note="an ordinary convolution"),
-        Case("one_channel", size(2, 1, 5, 6, 3, 2, 3, groups=1), note="one channel, three filters"),
+        Case("one_group", size(2, 3, 5, 4, 2, 3, 2, groups=1), "an ordinary convolution"),
+        Case("one_channel", size(2, 1, 5, 6, 3, 2, 3, groups=1), "one channel, three filters"),
         Case(
             "two_groups_of_unequal_sides",
             size(2, 4, 5, 6, 6, 3, 2, groups=2),
-            note="2 channels and 3 filters a group",
+            "2 channels and 3 filters a group",
         ),
         Case(
             "more_channels_than_filters",
             size(2, 9, 5, 4, 6, 2, 3, groups=3),
-            note="3 channels and 2 filters a group",
+            "3 channels and 2 filters a group",
         ),
+        Case("depthwise", size(2, 5, 6, 7, 5, 3, 3, pad=(1, 1), groups=5), "one channel, one filter a group"),
         Case(
-            "depthwise",
-            size(2, 5, 6, 7, 5, 3, 3, pad=(1, 1), groups=5),
-            note="one channel, one filter a group",
-        ),
-        Case(
-            "depthwise_multiplier_3",
-            size(2, 4, 6, 5, 12, 3, 2, groups=4),
-            note="three filters for each channel",
+            "depthwise_multiplier_3", size(2, 4, 6, 5, 12, 3, 2, groups=4), "three filters for each channel"
         ),
         Case(
             "all_parameters",
             size(2, 6, 9, 13, 4, 3, 2, stride=(2, 3), pad=(2, 1), dilation=(3, 2), groups=2),
-            note="groups with stride, padding and dilation",
+            "groups with stride, padding and dilation",
         ),
         Case(
-            "output_1x1",
-            size(3, 4, 5, 3, 6, 3, 2, dilation=(2, 2), groups=2),
-            note="the filter covers the image",
+            "output_1x1", size(3, 4, 5, 3, 6, 3, 2, dilation=(2, 2), groups=2), "the filter covers the image"
         ),
         gradient_check(
             "conv_grouped_numerical_gradient_check",
@@ -86,15 +77,15 @@ PUZZLE = Puzzle(
         Case(
             "mobilenet_block",
             size(2, 16, 10, 10, 16, 3, 3, stride=(2, 2), pad=(1, 1), groups=16),
-            note="depthwise, 3 x 3, stride 2",
+            "depthwise, 3 x 3, stride 2",
         ),
         own_sizes(C_in=(2, 4, 2), C_out=(2, 6, 2), groups=2, threads=(30, 90)),
     ),
     hints=(
         "A group is a small convolution of its own, with C_in / groups channels and C_out / groups filters. "
-        "Nothing of puzzle 13 changes inside it: rows, columns, padding. So each kernel needs two "
-        "numbers, how many channels and how many filters a group has, and then the group of its own element. "
-        "The loops over channels or filters run over one group only.",
+        "Nothing of puzzle 13 changes inside it: rows, columns, padding. So each kernel needs two numbers, "
+        "how many channels and how many filters a group has, and then the group of its own element. The "
+        "loops over channels or filters run over one group only.",
         "The first C_out / groups filters are group 0, the next ones group 1, and so on; the channels of the "
         "input likewise. So a group is found by a division, and its members begin at the group's number "
         "times the members of a group. Forward and weight gradient know the filter and want the channels of "

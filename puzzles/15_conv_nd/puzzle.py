@@ -67,15 +67,12 @@ def options(d):
     return {"stride": stride, "padding": padding, "dilation": dilation, "groups": d["groups"]}
 
 
-FILTERS = "for (int k = group * filters; k < (group + 1) * filters; k++) {"
-
-
 MISTAKES = (
     *mistakes_in(
         INPUT,
         Mistake(
             "back: filters of all groups",
-            (FILTERS, "for (int k = 0; k < C_out; k++) {"),
+            ("group * filters; k < (group + 1) * filters", "0; k < C_out"),
             says="The sum runs over the filters of all groups; only those of the channel's own group read "
             "it.",
             hint=2,
@@ -169,23 +166,23 @@ PUZZLE = Puzzle(
         Case(
             "conv_nd_tiny_sound",
             sound(1, 1, 6, 1, 3, stride=2, pad=1),
-            note="done by hand in the lesson",
+            "done by hand in the lesson",
             inputs={"input": [1, 2, 3, 4, 5, 6], "weights": [2, -1, 3], "grad_output": [1, 2, -1]},
         ),
-        Case("sound", sound(2, 3, 11, 4, 4, stride=3, pad=2, dilation=2), note="D = H = 1"),
-        Case("sound_depthwise", sound(2, 5, 9, 5, 2, dilation=4, groups=5), note="each channel by itself"),
+        Case("sound", sound(2, 3, 11, 4, 4, stride=3, pad=2, dilation=2), "D = H = 1"),
+        Case("sound_depthwise", sound(2, 5, 9, 5, 2, dilation=4, groups=5), "each channel by itself"),
         Case(
             "along_the_depth",
             size(2, 2, (9, 1, 1), 3, (3, 1, 1), stride=(2, 1, 1), pad=(1, 0, 0)),
-            note="H = W = 1: sound along another axis",
+            "H = W = 1: sound along another axis",
         ),
-        Case("image", size(2, 2, (1, 7, 5), 3, (1, 3, 2), stride=(1, 2, 1), pad=(0, 1, 1)), note="D = 1"),
+        Case("image", size(2, 2, (1, 7, 5), 3, (1, 3, 2), stride=(1, 2, 1), pad=(0, 1, 1)), "D = 1"),
         Case("one_channel", size(2, 1, (3, 4, 5), 2, (2, 3, 2))),
-        Case("video", size(2, 2, (4, 5, 6), 3, (2, 3, 2)), note="three dimensions, nothing else"),
+        Case("video", size(2, 2, (4, 5, 6), 3, (2, 3, 2)), "three dimensions, nothing else"),
         Case(
             "video_stride",
             size(2, 2, (6, 5, 7), 2, (2, 2, 3), stride=(2, 1, 3)),
-            note="remainders: some elements are under no tap",
+            "remainders: some elements are under no tap",
         ),
         Case("video_padding", size(1, 2, (3, 4, 2), 3, (3, 2, 3), pad=(2, 0, 1))),
         Case("video_dilation", size(1, 2, (5, 4, 7), 3, (2, 3, 2), dilation=(3, 1, 4))),
@@ -203,9 +200,9 @@ PUZZLE = Puzzle(
         Case(
             "stride_beyond_the_filter",
             size(2, 2, (5, 6, 4), 2, (1, 1, 1), stride=(2, 3, 2)),
-            note="most elements are under no tap",
+            "most elements are under no tap",
         ),
-        Case("output_1x1x1", size(3, 3, (2, 3, 4), 5, (2, 3, 4)), note="the filter covers the input"),
+        Case("output_1x1x1", size(3, 3, (2, 3, 4), 5, (2, 3, 4)), "the filter covers the input"),
         integers(size(2, 3, (3, 4, 5), 2, (2, 3, 2), stride=(1, 2, 1), pad=(1, 1, 0))),
         gradient_check(
             "conv_nd_numerical_gradient_check",
@@ -226,24 +223,24 @@ PUZZLE = Puzzle(
                 groups=2,
                 threads=96,
             ),
-            note="blocks of 96 threads",
+            "blocks of 96 threads",
         ),
         own_sizes(draw),
     ),
     mistakes=MISTAKES,
     hints=(
-        "Take your kernels of puzzle 14 and put a third direction in front of rows and columns wherever "
-        "they have two: in the split of idx, in the loops, in the test whether there is such a place, in "
-        "every index. Its letters are d, o and t, its sizes D, D_out and T. Sound and images need no "
-        "special treatment: with D = 1 and T = 1 the loop over t runs once and every test passes.",
+        "Take your kernels of puzzle 14 and put a third direction in front of rows and columns wherever they "
+        "have two: in the split of idx, in the loops, in the test whether there is such a place, in every "
+        "index. Its letters are d, o and t, its sizes D, D_out and T. Sound and images need no special "
+        "treatment: with D = 1 and T = 1 the loop over t runs once and every test passes.",
         "The split of idx has five wheels: the last axis turns fastest. Output: q, p, o, k, and b is left. "
         "Input: w, h, d, channel, b. Weights: s, r, t, c (of C_in / groups), k. A flat position takes the "
         "first index, then for every further axis times its size plus its index. The groups are those of "
         "puzzle 14: filter k belongs to group k / (C_out / groups), and so on.",
         "One rule holds for each direction separately: input = position * stride - pad + tap * dilation. "
-        "Forward and for the weights you know position and tap, and test whether the input is there. For "
-        "the input's gradient you know input and tap: add pad and subtract tap * dilation. What is left "
-        "must not be negative, the stride must divide it without a remainder, and the quotient must be "
-        "below the number of positions in that direction.",
+        "Forward and for the weights you know position and tap, and test whether the input is there. For the "
+        "input's gradient you know input and tap: add pad and subtract tap * dilation. What is left must not "
+        "be negative, the stride must divide it without a remainder, and the quotient must be below the "
+        "number of positions in that direction.",
     ),
 )

@@ -46,21 +46,15 @@ def options(d):
     return {"output_padding": (d["out_pad_h"], d["out_pad_w"]), **options_of_a_convolution(d)}
 
 
-ROW_EXISTS = "if (down < 0 || down % stride_h != 0) continue;"
-COLUMN_EXISTS = "if (right < 0 || right % stride_w != 0) continue;"
-PAST = "if (h >= H || w >= W) continue;"
-STORE = "output[idx] = sum;"
-
-
 MISTAKES = (
     *mistakes_in(
         FORWARD,
         Mistake(
             "forward: remainder of a negative",
             (
-                (ROW_EXISTS, "if (down % stride_h > 0) continue;"),
-                (COLUMN_EXISTS, "if (right % stride_w > 0) continue;"),
-                (PAST, "if (h < 0 || h >= H || w < 0 || w >= W) continue;"),
+                ("< 0 || down % stride_h != 0", "% stride_h > 0"),
+                ("< 0 || right % stride_w != 0", "% stride_w > 0"),
+                ("h >= H || w", "h < 0 || h >= H || w < 0 || w"),
             ),
             says="Products of rows above or columns left of the input are counted at row or column 0: in C, "
             "-1 / 2 is 0 and -1 % 2 is -1.",
@@ -68,7 +62,7 @@ MISTAKES = (
         ),
         Mistake(
             "forward: no bias where no stamp reaches",
-            (STORE, "output[idx] = sum == bias[channel] ? 0.0f : sum;"),
+            ("[idx] = sum", "[idx] = sum == bias[channel] ? 0.0f : sum"),
             says="Output elements that no stamp reaches are 0; they hold the bias.",
         ),
     ),
@@ -132,7 +126,7 @@ PUZZLE = Puzzle(
         Case(
             "conv_transposed_tiny",
             size(1, 1, 2, 2, 1, 2, 3, stride=(1, 2)),
-            note="done by hand in the lesson",
+            "done by hand in the lesson",
             inputs={
                 "input": [[[[1, 2], [3, 4]]]],
                 "weights": [[[[1, 2, -1], [3, 0, 1]]]],
@@ -143,35 +137,35 @@ PUZZLE = Puzzle(
         Case(
             "one_pixel",
             size(1, 1, 3, 4, 1, 3, 3, stride=(2, 1), pad=(1, 0), dilation=(1, 2), out_pad=(1, 0)),
-            note="one pixel is 1, the taps are numbered 1 to 9: the picture of the lesson",
+            "one pixel is 1, the taps are numbered 1 to 9: the picture of the lesson",
             inputs={"input": np.arange(12) == 5, "weights": range(1, 10), "bias": [0]},
             kernels=(FORWARD,),
         ),
-        Case("stride_alone", size(2, 3, 3, 4, 2, 3, 2, stride=(2, 3)), note="stamps 2 and 3 apart"),
-        Case("padding_alone", size(2, 2, 5, 4, 3, 2, 3, pad=(1, 2)), note="the output is cut"),
-        Case("dilation_alone", size(2, 2, 3, 4, 3, 3, 2, dilation=(2, 3)), note="stamps with holes"),
+        Case("stride_alone", size(2, 3, 3, 4, 2, 3, 2, stride=(2, 3)), "stamps 2 and 3 apart"),
+        Case("padding_alone", size(2, 2, 5, 4, 3, 2, 3, pad=(1, 2)), "the output is cut"),
+        Case("dilation_alone", size(2, 2, 3, 4, 3, 3, 2, dilation=(2, 3)), "stamps with holes"),
         Case(
             "output_padding",
             size(2, 2, 4, 3, 3, 3, 3, stride=(2, 3), pad=(1, 1), out_pad=(1, 2)),
-            note="extra rows and columns at the end",
+            "extra rows and columns at the end",
         ),
         Case(
             "groups_of_unequal_sides",
             size(2, 4, 3, 4, 6, 2, 3, stride=(2, 1), groups=2),
-            note="2 channels in and 3 out for each group",
+            "2 channels in and 3 out for each group",
         ),
-        Case("depthwise", size(2, 3, 4, 3, 3, 2, 2, stride=(2, 2), groups=3), note="one channel a group"),
+        Case("depthwise", size(2, 3, 4, 3, 3, 2, 2, stride=(2, 2), groups=3), "one channel a group"),
         Case(
             "all_asymmetric",
             size(2, 6, 4, 3, 4, 3, 2, stride=(2, 3), pad=(2, 1), dilation=(3, 2), out_pad=(2, 1), groups=2),
-            note="every parameter differs between rows and columns",
+            "every parameter differs between rows and columns",
         ),
         Case(
             "stride_larger_than_filter",
             size(2, 1, 3, 4, 2, 1, 2, stride=(2, 3), out_pad=(1, 2)),
-            note="most of the output is bias",
+            "most of the output is bias",
         ),
-        Case("output_1x1", size(3, 2, 1, 1, 3, 3, 5, pad=(1, 2)), note="all but one element is cut off"),
+        Case("output_1x1", size(3, 2, 1, 1, 3, 3, 5, pad=(1, 2)), "all but one element is cut off"),
         gradient_check(
             "conv_transposed_numerical_gradient_check",
             size(2, 2, 3, 4, 4, 2, 3, stride=(2, 1), pad=(1, 1), dilation=(1, 2), out_pad=(1, 0), groups=2),
@@ -181,7 +175,7 @@ PUZZLE = Puzzle(
         Case(
             "decoder_layer",
             size(2, 8, 7, 7, 4, 4, 4, stride=(2, 2), pad=(1, 1)),
-            note="the usual 4 x 4, stride 2, padding 1: twice the size",
+            "the usual 4 x 4, stride 2, padding 1: twice the size",
         ),
         own_sizes(draw),
     ),

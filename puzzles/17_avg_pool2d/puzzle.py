@@ -67,11 +67,7 @@ def maxima(a, d):
     return dict(zip(("output", "argmax"), found))
 
 
-ENOUGH = "return (count - 1) * stride < size + pad ? count : count - 1;"
-INSIDE = "if (h < 0 || h >= H || w < 0 || w >= W) continue;"
-BETTER = "if (x > best || isnan(x) || at < 0) {"
 READ = "float x = input[(plane * H + h) * W + w];"
-
 
 MISTAKES = (
     *mistakes_in(
@@ -84,7 +80,7 @@ MISTAKES = (
         ),
         Mistake(
             "a window has to start in the input",
-            (ENOUGH, ENOUGH.replace("size + pad", "size")),
+            ("size + pad ?", "size ?"),
             says="There is a window too few: the last one is dropped only if it starts at size + pad or "
             "later, counted from the start of the padding.",
         ),
@@ -95,7 +91,7 @@ MISTAKES = (
         Mistake(
             "padding is zero",
             (
-                (INSIDE, ""),
+                ("if (h < 0 || h >= H || w < 0 || w >= W) continue;", ""),
                 (
                     READ,
                     "bool in = h >= 0 && h < H && w >= 0 && w < W;\n"
@@ -107,13 +103,13 @@ MISTAKES = (
         ),
         Mistake(
             "last of equal elements",
-            (BETTER, BETTER.replace("x > best", "x >= best")),
+            ("x > best", "x >= best"),
             says="Of several equal elements the first counts: only a larger one takes its place.",
             hint=2,
         ),
         Mistake(
             "NaN ignored",
-            (BETTER, "if (x > best || at < 0) {"),
+            ("isnan(x) || at", "at"),
             says="A NaN is passed over: every comparison with NaN is false, so test isnan(x) as well.",
             hint=2,
         ),
@@ -235,31 +231,24 @@ PUZZLE = Puzzle(
         Case(
             "pool_tiny_4x3",
             window(1, 1, 4, 3, 3, 2, stride=(2, 2), pad=(1, 1), ceil_mode=1),
-            note="done by hand in the lesson",
+            "done by hand in the lesson",
             inputs={
                 "input": [[8, 2, 3], [4, 5, 2], [6, 9, 4], [8, 3, 1]],
                 "grad_output": [[6, 12], [18, 6], [4, 8]],
                 "argmax": [[0, 4], [9, 7], [9, 10]],
             },
         ),
-        Case("side_by_side", window(2, 3, 4, 7, 2, 2), note="as in LeNet; a column left over"),
-        Case("output_1x1", window(2, 2, 4, 3, 4, 3), note="the window covers the image"),
+        Case("side_by_side", window(2, 3, 4, 7, 2, 2), "as in LeNet; a column left over"),
+        Case("output_1x1", window(2, 2, 4, 3, 4, 3), "the window covers the image"),
         Case("windows_overlap", window(2, 2, 8, 6, 3, 2, stride=(2, 1))),
         Case(
-            "gaps_between_windows",
-            window(2, 1, 8, 9, 2, 1, stride=(3, 4)),
-            note="some elements are in no window",
+            "gaps_between_windows", window(2, 1, 8, 9, 2, 1, stride=(3, 4)), "some elements are in no window"
         ),
         Case("padding", window(2, 2, 5, 7, 4, 3, stride=(1, 2), pad=(2, 1))),
         Case("padding_of_rows_only", window(1, 3, 6, 4, 3, 2, stride=(2, 1), pad=(1, 0))),
+        Case("padding_not_counted", window(2, 2, 7, 5, 2, 4, stride=(2, 1), pad=(1, 2), count_include_pad=0)),
         Case(
-            "padding_not_counted",
-            window(2, 2, 7, 5, 2, 4, stride=(2, 1), pad=(1, 2), count_include_pad=0),
-        ),
-        Case(
-            "rounded_up",
-            window(2, 2, 8, 6, 3, 3, stride=(2, 2), ceil_mode=1),
-            note="windows hang over the edge",
+            "rounded_up", window(2, 2, 8, 6, 3, 3, stride=(2, 2), ceil_mode=1), "windows hang over the edge"
         ),
         Case(
             "rounded_up_padding_not_counted",
@@ -268,7 +257,7 @@ PUZZLE = Puzzle(
         Case(
             "starts_in_the_padding",
             window(2, 2, 4, 9, 2, 3, stride=(3, 5), pad=(1, 1), ceil_mode=1),
-            note="a last row of windows would start past the input",
+            "a last row of windows would start past the input",
         ),
         Case(
             "divisor_override",
@@ -291,16 +280,16 @@ PUZZLE = Puzzle(
         Case(
             "below_zero",
             window(2, 1, 5, 6, 3, 3, stride=(2, 2), pad=(1, 1)),
+            "all numbers are negative",
             kernels=(LARGEST,),
-            note="all numbers are negative",
             inputs={"input": lambda rng, a, d: -rng.uniform(1, 2, shape(d))},
         ),
         Case(
             "infinity_and_nan",
             window(1, 1, 5, 6, 2, 2, stride=(2, 2), pad=(1, 1)),
+            "nothing but -inf, +inf twice, NaN among numbers",
             kernels=(LARGEST,),
             special=True,
-            note="nothing but -inf, +inf twice, NaN among numbers",
             inputs={
                 "input": [
                     [-INF, -INF, -INF, 1, 2, -INF],
@@ -314,7 +303,7 @@ PUZZLE = Puzzle(
         Case(
             "ties",
             window(2, 2, 7, 6, 2, 4, stride=(1, 2), pad=(1, 2)),
-            note="small whole numbers: many are equal",
+            "small whole numbers: many are equal",
             values="integers",
         ),
         gradient_check(
@@ -329,25 +318,15 @@ PUZZLE = Puzzle(
         Case(
             "many_blocks",
             window(3, 5, 15, 14, 3, 2, stride=(2, 1), pad=(1, 0), ceil_mode=1, threads=64),
-            note="29 blocks forward, 50 backward",
+            "29 blocks forward, 50 backward",
         ),
         Case(
             "resnet_pool_in_small",
             window(1, 2, 16, 16, 3, 3, stride=(2, 2), pad=(1, 1)),
-            note="the window of ResNet's max pooling",
+            "the window of ResNet's max pooling",
         ),
-        Case(
-            "tall_window",
-            window(1, 2, 259, 2, 257, 1),
-            stress=True,
-            note="a window of 257 rows",
-        ),
-        Case(
-            "wide_window",
-            window(1, 2, 2, 259, 1, 257),
-            stress=True,
-            note="a window of 257 columns",
-        ),
+        Case("tall_window", window(1, 2, 259, 2, 257, 1), "a window of 257 rows", stress=True),
+        Case("wide_window", window(1, 2, 2, 259, 1, 257), "a window of 257 columns", stress=True),
         own_sizes(draw),
     ),
     mistakes=MISTAKES,
@@ -363,10 +342,10 @@ PUZZLE = Puzzle(
         "divisor_override that is not 0 replaces the product. For a maximum the padding has no value: leave "
         "such elements out, begin with -INFINITY, and let the first element in the input take over whatever "
         "it is, then only larger ones or NaN.",
-        "Element r of window p is in row p * stride - pad + r * dilation. Forward you know p and r and "
-        "test whether the row is in the input. Backward you know the row and r and solve for p: add the "
-        "padding, take off r * dilation; the result must not be negative, the stride must divide it, and the "
-        "quotient must be smaller than the number of windows. Test before you divide: in C, -1 / 2 is 0. All "
-        "windows found that way add up.",
+        "Element r of window p is in row p * stride - pad + r * dilation. Forward you know p and r and test "
+        "whether the row is in the input. Backward you know the row and r and solve for p: add the padding, "
+        "take off r * dilation; the result must not be negative, the stride must divide it, and the quotient "
+        "must be smaller than the number of windows. Test before you divide: in C, -1 / 2 is 0. All windows "
+        "found that way add up.",
     ),
 )

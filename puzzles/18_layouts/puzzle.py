@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 from backwarp.reference.layout import convert
 
-from backwarp.course import Case, Gate, In, Int, Kernel, Launch, Mistake, Out, Puzzle, ceil_div, mistakes_in
+from backwarp.course import Case, Gate, In, Int, Kernel, Launch, Out, Puzzle, ceil_div, mistakes_in
+from backwarp.course.mistakes import slow
 from backwarp.course.sizes import drawn, integers, own_sizes
 
 TO_NHWC, TO_NCHW, TO_RSCK, TO_KCRS = "nchw_to_nhwc", "nhwc_to_nchw", "kcrs_to_rsck", "rsck_to_kcrs"
@@ -41,42 +42,38 @@ def reference(kernel):
 MISTAKES = (
     *mistakes_in(
         BLOCKS,
-        Mistake(
+        slow(
             "blocks: element by element",
+            "to[j * rows + i] = from[i * columns + j];",
             ("rows % 4 != 0 || columns % 4 != 0", "true"),
-            expect="slow",
-            line="to[j * rows + i] = from[i * columns + j];",
         ),
-        Mistake(
+        slow(
             "blocks: in an array that is indexed at run time",
+            "bytes of local memory moved",
             (
                 (
-                    (
-                        "float4 a = *(const float4*)from;\n"
-                        "    float4 b = *(const float4*)(from + columns);\n"
-                        "    float4 c = *(const float4*)(from + 2 * columns);\n"
-                        "    float4 d = *(const float4*)(from + 3 * columns);"
-                    ),
-                    (
-                        "float e[4][4];\n"
-                        "#pragma unroll 1\n"
-                        "    for (int i = 0; i < 4; i++) *(float4*)e[i] = *(const float4*)(from + i * columns);\n"
-                        "#pragma unroll 1\n"
-                        "    for (int j = 0; j < 4; j++) *(float4*)(to + j * rows) = make_float4(e[0][j], e[1][j], e[2][j], e[3][j]);"
-                    ),
+                    "float4 a = *(const float4*)from;\n"
+                    "    float4 b = *(const float4*)(from + columns);\n"
+                    "    float4 c = *(const float4*)(from + 2 * columns);\n"
+                    "    float4 d = *(const float4*)(from + 3 * columns);"
                 ),
                 (
-                    (
-                        "*(float4*)to = make_float4(a.x, b.x, c.x, d.x);\n"
-                        "    *(float4*)(to + rows) = make_float4(a.y, b.y, c.y, d.y);\n"
-                        "    *(float4*)(to + 2 * rows) = make_float4(a.z, b.z, c.z, d.z);\n"
-                        "    *(float4*)(to + 3 * rows) = make_float4(a.w, b.w, c.w, d.w);"
-                    ),
-                    "",
+                    "float e[4][4];\n"
+                    "#pragma unroll 1\n"
+                    "    for (int i = 0; i < 4; i++) *(float4*)e[i] = *(const float4*)(from + i * columns);\n"
+                    "#pragma unroll 1\n"
+                    "    for (int j = 0; j < 4; j++) *(float4*)(to + j * rows) = make_float4(e[0][j], e[1][j], e[2][j], e[3][j]);"
                 ),
             ),
-            expect="slow",
-            line="bytes of local memory moved",
+            (
+                (
+                    "*(float4*)to = make_float4(a.x, b.x, c.x, d.x);\n"
+                    "    *(float4*)(to + rows) = make_float4(a.y, b.y, c.y, d.y);\n"
+                    "    *(float4*)(to + 2 * rows) = make_float4(a.z, b.z, c.z, d.z);\n"
+                    "    *(float4*)(to + 3 * rows) = make_float4(a.w, b.w, c.w, d.w);"
+                ),
+                "",
+            ),
         ),
     ),
 )
@@ -123,27 +120,27 @@ PUZZLE = Puzzle(
         Case(
             "layouts_tiny",
             dict(batch=1, C=2, H=2, W=3, K=2, R=1, S=2),
-            note="done by hand in the lesson",
+            "done by hand in the lesson",
             inputs={"input": range(12), "weights": range(8)},
         ),
-        Case("one_channel", dict(batch=2, C=1, H=4, W=3, K=3, R=3, S=2), note="both layouts are the same"),
-        Case("one_pixel", dict(batch=2, C=5, H=1, W=1, K=4, R=1, S=1), note="the same here"),
-        Case("fours", dict(batch=2, C=8, H=2, W=6, K=4, R=2, S=3), note="float4 everywhere"),
-        Case("fours_of_channels", dict(batch=2, C=4, H=3, W=5, K=5, R=3, S=1), note="15 pixels: no float4"),
-        Case("fours_of_pixels", dict(batch=2, C=6, H=4, W=3, K=7, R=2, S=4), note="6 channels: no float4"),
-        Case("colours", dict(batch=3, C=3, H=7, W=5, K=6, R=5, S=3, threads=96), note="all sizes odd"),
+        Case("one_channel", dict(batch=2, C=1, H=4, W=3, K=3, R=3, S=2), "both layouts are the same"),
+        Case("one_pixel", dict(batch=2, C=5, H=1, W=1, K=4, R=1, S=1), "the same here"),
+        Case("fours", dict(batch=2, C=8, H=2, W=6, K=4, R=2, S=3), "float4 everywhere"),
+        Case("fours_of_channels", dict(batch=2, C=4, H=3, W=5, K=5, R=3, S=1), "15 pixels: no float4"),
+        Case("fours_of_pixels", dict(batch=2, C=6, H=4, W=3, K=7, R=2, S=4), "6 channels: no float4"),
+        Case("colours", dict(batch=3, C=3, H=7, W=5, K=6, R=5, S=3, threads=96), "all sizes odd"),
         integers(dict(batch=2, C=4, H=6, W=2, K=3, R=3, S=2), note=""),
         Case(
             "rows_of_pixels",
             dict(batch=2, C=8, H=3, W=8, K=1, R=1, S=1, rows=24, columns=8),
+            "from NHWC to NCHW: rows are pixels, columns channels",
             kernels=(BLOCKS,),
-            note="from NHWC to NCHW: rows are pixels, columns channels",
         ),
-        Case("lenet_conv2", dict(batch=2, C=6, H=12, W=12, K=16, R=5, S=5), note="LeNet's second layer"),
+        Case("lenet_conv2", dict(batch=2, C=6, H=12, W=12, K=16, R=5, S=5), "LeNet's second layer"),
         Case(
             "many_blocks",
             dict(batch=2, C=32, H=16, W=12, K=32, R=3, S=3),
-            note="for `backwarp profile`",
+            "for `backwarp profile`",
             again=drawn(batch=3, C=(40, 56, 8), H=(20, 28, 4), W=(16, 24, 4)),
         ),
         own_sizes(
@@ -179,8 +176,8 @@ PUZZLE = Puzzle(
         "columns exchanged in the output.",
         "A float4 has four neighbours of a row, x, y, z and w; a pointer cast to const float4* reads them at "
         "once, if its address is a multiple of 16 bytes: so it is if rows and columns are multiples of 4. "
-        "Row i of the block starts i * columns further on in the input. In the output, column j starts "
-        "j * rows further on, and its float4 is made of the j-th members of your four. Otherwise copy one by "
+        "Row i of the block starts i * columns further on in the input. In the output, column j starts j * "
+        "rows further on, and its float4 is made of the j-th members of your four. Otherwise copy one by "
         "one, and mind where rows and columns end.",
     ),
 )

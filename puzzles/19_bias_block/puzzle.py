@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from backwarp.course import Case, Gate, Gradient, Launch, Mistake, Puzzle
 from backwarp.course.convolutions import backward_bias, loads_of_gradient, loss_of_bias
+from backwarp.course.mistakes import slow
 from backwarp.course.sizes import drawn, gradient_check, integers, own_sizes
 
 BIAS = "conv2d_backward_bias"
-
-
-LOOP = "for (int i = tid; i < batch * plane; i += blockDim.x) {"
 FILL = "part[tid] = sum;\n    __syncthreads();"
 TREE = "for (int n = blockDim.x; n > 1; n = (n + 1) / 2) {"
 HALF = "int half = (n + 1) / 2;"
 STEP = "if (tid < n / 2) part[tid] += part[tid + half];\n        __syncthreads();"
 WHOLE_TREE = f"{TREE}\n        {HALF}\n        {STEP}\n    }}"
-
-
 START = "int k = blockIdx.x;\n    int tid = threadIdx.x;"
 BELOW = """\
 {
@@ -41,7 +37,6 @@ SERIAL = """\
 if (tid == 0) {
         for (int t = 1; t < blockDim.x; t++) part[0] += part[t];
     }"""
-
 ADD_TO_ONE = """\
 if (tid == 0) part[0] = 0.0f;
     __syncthreads();
@@ -50,32 +45,24 @@ if (tid == 0) part[0] = 0.0f;
 
 MISTAKES = (
     # right, not yet fast
-    Mistake(
-        "the kernel of puzzle 09",
-        (START, BELOW),
-        expect="slow",
-        line="sum += grad_output[(b * C_out + k) * H_out * W_out + i];",
+    slow(
+        "the kernel of puzzle 09", "sum += grad_output[(b * C_out + k) * H_out * W_out + i];", (START, BELOW)
     ),
-    Mistake(
-        "interleaved addressing", (WHOLE_TREE, INTERLEAVED), expect="slow", line="if (tid % (2 * s) == 0"
-    ),
-    Mistake("thread 0 adds up all parts", (WHOLE_TREE, SERIAL), expect="slow", line="part[0] += part[t];"),
-    Mistake(
+    slow("interleaved addressing", "if (tid % (2 * s) == 0", (WHOLE_TREE, INTERLEAVED)),
+    slow("thread 0 adds up all parts", "part[0] += part[t];", (WHOLE_TREE, SERIAL)),
+    slow(
         "everybody adds to one element",
-        ((FILL, ADD_TO_ONE), (WHOLE_TREE, "")),
-        expect="slow",
-        line="rounds of atomic updates of shared memory",
+        "rounds of atomic updates of shared memory",
+        (FILL, ADD_TO_ONE),
+        (WHOLE_TREE, ""),
     ),
-    Mistake(
+    slow(
         "the first warp alone",
+        "by the busiest warps",
         (
-            LOOP,
-            LOOP.replace("i < batch", "tid < 32 && i < batch").replace(
-                "blockDim.x", "min(32, (int)blockDim.x)"
-            ),
+            "i < batch * plane; i += blockDim.x",
+            "tid < 32 && i < batch * plane; i += min(32, (int)blockDim.x)",
         ),
-        expect="slow",
-        line="by the busiest warps",
     ),
     # the barriers
     Mistake(
@@ -94,9 +81,8 @@ MISTAKES = (
         expect="barrier-divergence",
         line="others went around it",
     ),
-    Mistake("no barrier within a warp", (STEP, STEP.replace("__sync", "if (n > 32) __sync")), expect="race"),
+    Mistake("no barrier within a warp", (STEP, "__sync", "if (n > 32) __sync"), expect="race"),
 )
-
 
 PUZZLE = Puzzle(
     title="Gradient of the bias, a block per channel",
@@ -119,7 +105,7 @@ PUZZLE = Puzzle(
         Case(
             "bias_tiny",
             dict(batch=2, C_out=2, H_out=2, W_out=3, threads=6),
-            note="done by hand in the lesson",
+            "done by hand in the lesson",
             inputs={
                 "grad_output": [
                     [[[1, 2, 3], [4, 5, 6]], [[2, 0, 1], [1, 0, 3]]],
@@ -127,11 +113,9 @@ PUZZLE = Puzzle(
                 ]
             },
         ),
-        Case("one_thread", dict(batch=2, C_out=3, H_out=2, W_out=2, threads=1), note="a tree without steps"),
+        Case("one_thread", dict(batch=2, C_out=3, H_out=2, W_out=2, threads=1), "a tree without steps"),
         Case(
-            "output_1x1",
-            dict(batch=5, C_out=4, H_out=1, W_out=1, threads=32),
-            note="fewer elements than threads",
+            "output_1x1", dict(batch=5, C_out=4, H_out=1, W_out=1, threads=32), "fewer elements than threads"
         ),
         gradient_check(
             "numerical_gradient_check",
@@ -139,21 +123,21 @@ PUZZLE = Puzzle(
             note="each bias moved by epsilon",
         ),
         Case("one_channel", dict(batch=3, C_out=1, H_out=5, W_out=3, threads=64)),
-        Case("block_of_7", dict(batch=3, C_out=2, H_out=4, W_out=5, threads=7), note="7, 4, 2, 1 parts"),
+        Case("block_of_7", dict(batch=3, C_out=2, H_out=4, W_out=5, threads=7), "7, 4, 2, 1 parts"),
         integers(dict(batch=2, C_out=3, H_out=7, W_out=6, threads=96)),
         Case(
             "block_of_50",
             dict(batch=2, C_out=5, H_out=6, W_out=9, threads=50),
-            note="50, 25, 13, 7, 4, 2, 1 parts",
+            "50, 25, 13, 7, 4, 2, 1 parts",
         ),
         Case("nothing_divides", dict(batch=3, C_out=17, H_out=9, W_out=7)),
         Case("largest_block", dict(batch=2, C_out=2, H_out=24, W_out=24, threads=1024)),
-        Case("lenet_conv1", dict(batch=2, C_out=6, H_out=24, W_out=24), note="LeNet's first layer"),
+        Case("lenet_conv1", dict(batch=2, C_out=6, H_out=24, W_out=24), "LeNet's first layer"),
         own_sizes(batch=(257, 300), C_out=(2, 7), H_out=(2, 5), W_out=(2, 5), threads=(20, 140)),
         Case(
             "counted",
             dict(batch=4, C_out=32, H_out=8, W_out=16),
-            note="the case of the gates",
+            "the case of the gates",
             again=drawn(batch=(5, 7), C_out=(33, 47), H_out=(12, 20, 4), W_out=(24, 40, 8)),
         ),
     ),
@@ -163,16 +147,15 @@ PUZZLE = Puzzle(
             "global_load_sectors",
             lambda d: 4.5 * loads_of_gradient(d),
             below=16_384,
-            hint=1,
-            says="Threads of a warp that sit next to each other should read elements that lie next to "
-            "each other: 32 floats in a row are 4 sectors.",
+            says="Threads of a warp that sit next to each other should read elements that lie next to each "
+            "other: 32 floats in a row are 4 sectors.",
         ),
         Gate(
             "divergent_branches",
             lambda d: 16 * d["C_out"],
             hint=3,
-            says="In a step of the tree, the threads that add should be the first of the block: then "
-            "whole warps work or rest, and only the last 5 steps divide a warp.",
+            says="In a step of the tree, the threads that add should be the first of the block: then whole "
+            "warps work or rest, and only the last 5 steps divide a warp.",
         ),
         Gate(
             "shared_conflicts",
@@ -185,8 +168,8 @@ PUZZLE = Puzzle(
             "shared_load_requests",
             lambda d: 40 * d["C_out"],
             hint=3,
-            says="One thread that adds up all parts leaves the others idle: add in pairs, all pairs at "
-            "the same time.",
+            says="One thread that adds up all parts leaves the others idle: add in pairs, all pairs at the "
+            "same time.",
         ),
         # additions as with puzzle 20's shuffles, in every warp and twice; two barriers for each step of the tree
         *Gate.limits(
@@ -199,16 +182,16 @@ PUZZLE = Puzzle(
         ),
     ),
     hints=(
-        "Count the elements of channel k from 0 to batch * H_out * W_out - 1, image after image. Thread "
-        "tid takes number tid and then every blockDim.x-th, so that at any time the threads of a warp read "
+        "Count the elements of channel k from 0 to batch * H_out * W_out - 1, image after image. Thread tid "
+        "takes number tid and then every blockDim.x-th, so that at any time the threads of a warp read "
         "neighbours. Element number i lies in image i divided by the size of a plane, and the remainder is "
         "its place in that plane.",
         "A part must be in shared memory before another thread reads it. So: store your own sum under your "
-        "own number, then let all threads of the block wait. Threads without any element take part too, "
-        "with 0. At the end part 0 holds everything, and one thread is enough to store it.",
+        "own number, then let all threads of the block wait. Threads without any element take part too, with "
+        "0. At the end part 0 holds everything, and one thread is enough to store it.",
         "One step turns n parts into about half as many: the lower half stays, and thread t adds part t + "
-        "half to part t. For an odd n, half is rounded up, and the middle part finds no partner, so only n "
-        "/ 2 threads (rounded down) add. The barrier comes after the if, where all threads pass, and "
-        "inside the loop.",
+        "half to part t. For an odd n, half is rounded up, and the middle part finds no partner, so only n / "
+        "2 threads (rounded down) add. The barrier comes after the if, where all threads pass, and inside "
+        "the loop.",
     ),
 )

@@ -6,18 +6,16 @@ import numpy as np
 
 from backwarp.course import Case, Gate, Gradient, Launch, Mistake, Puzzle
 from backwarp.course.convolutions import backward_bias, loads_of_gradient, loss_of_bias
+from backwarp.course.mistakes import slow
 from backwarp.course.sizes import drawn, gradient_check, integers, own_sizes
 
 BIAS = "conv2d_backward_bias"
-
-
 START = "int k = blockIdx.x;\n    int warp = threadIdx.x / 32, lane = threadIdx.x % 32;"
 STEPS = "for (int offset = 16; offset > 0; offset /= 2) {"
 ADD = "sum += grad_output[(b * C_out + k) * plane + i % plane];"
 FIRST = "sum = warp_sum(sum);\n    if (lane == 0) slot[warp] = sum;"
 FILL = "if (lane == 0) slot[warp] = sum;\n    __syncthreads();"
 TAKE = "sum = lane < warps ? slot[lane] : 0.0f;"
-LAST = f"if (warp == 0) {{\n        int warps = blockDim.x / 32;\n        {TAKE}"
 BELOW = """\
 {
         __shared__ float part[1024];
@@ -38,46 +36,33 @@ BELOW = """\
     }
     int k = 0, warp = 0, lane = 0;"""
 
-
 MISTAKES = (
     # right, not yet fast
-    Mistake(
-        "the kernel of puzzle 19", (START, BELOW), expect="slow", line="__syncthreads();  // after every step"
-    ),
-    Mistake(
+    slow("the kernel of puzzle 19", "__syncthreads();  // after every step", (START, BELOW)),
+    slow(
         "every lane adds to one slot",
-        (
-            (
-                FIRST,
-                "if (threadIdx.x == 0) slot[0] = 0.0f;\n    __syncthreads();\n    atomicAdd(&slot[0], sum);",
-            ),
-            (TAKE, "sum = lane == 0 ? slot[0] : 0.0f;"),
-        ),
-        expect="slow",
-        line="atomicAdd(&slot[0], sum);",
+        "atomicAdd(&slot[0], sum);",
+        (FIRST, "if (threadIdx.x == 0) slot[0] = 0.0f;\n    __syncthreads();\n    atomicAdd(&slot[0], sum);"),
+        ("< warps ? slot[lane]", "== 0 ? slot[0]"),
     ),
-    Mistake(
+    slow(
         "32 shuffles",
+        "FLOP",
         (
             STEPS,
             "float all = 0.0f;\n    for (int n = 0; n < 32; n++) all += __shfl_sync(0xffffffff, "
             "value, n);\n    value = all;\n    for (int offset = 0; offset > 0; offset /= 2) {",
         ),
-        expect="slow",
-        line="FLOP",
     ),
-    Mistake(
+    slow(
         "warps add to the bias",
+        "atomic updates of global memory",
         (
-            (
-                FILL,
-                "if (threadIdx.x == 0) grad_bias[k] = 0.0f;\n    __syncthreads();\n    "
-                "if (lane == 0) atomicAdd(&grad_bias[k], sum);",
-            ),
-            (LAST, LAST.replace("warp == 0", "false")),
+            FILL,
+            "if (threadIdx.x == 0) grad_bias[k] = 0.0f;\n    __syncthreads();\n    "
+            "if (lane == 0) atomicAdd(&grad_bias[k], sum);",
         ),
-        expect="slow",
-        line="atomic updates of global memory",
+        ("warp == 0", "false"),
     ),
     # the shuffles
     Mistake(
@@ -100,13 +85,13 @@ MISTAKES = (
     ),
     Mistake(
         "first offset 32",
-        (STEPS, STEPS.replace("16", "32")),
+        ("16; offset", "32; offset"),
         says="Every sum of 32 lanes is twice as large as it should be: with offset 32, a lane adds itself.",
         hint=2,
     ),
     Mistake(
         "values handed on",
-        ("value += __shfl", "value = __shfl"),
+        ("value +=", "value ="),
         says="The lanes' values are passed on but not added: value += __shfl_down_sync(...), not value = ...",
         hint=2,
     ),
@@ -122,14 +107,13 @@ MISTAKES = (
     ),
 )
 
-
 PUZZLE = Puzzle(
     title="Gradient of the bias, with warp shuffles",
     part=3,
     teaches="How the lanes of a warp add up their numbers without shared memory and without a barrier.",
     practice=(
-        "CUB has this as WarpReduce and BlockReduce; PyTorch's block reductions are built from warp "
-        "shuffles as well."
+        "CUB has this as WarpReduce and BlockReduce; PyTorch's block reductions are built from warp shuffles "
+        "as well."
     ),
     lines=20,
     kernels=(backward_bias(BIAS, lambda d, t: Launch(grid=d["C_out"], block=d["threads"])),),
@@ -140,33 +124,29 @@ PUZZLE = Puzzle(
         Case(
             "bias_tiny",
             dict(batch=2, C_out=2, H_out=4, W_out=5, threads=64),
-            note="done by hand in the lesson",
+            "done by hand in the lesson",
             inputs={
                 "grad_output": [[np.arange(1, 21), np.arange(20) % 3], [np.arange(21, 41), np.arange(20) % 4]]
             },
         ),
-        Case("one_warp", dict(batch=3, C_out=2, H_out=5, W_out=3, threads=32), note="one slot"),
-        Case(
-            "output_1x1",
-            dict(batch=5, C_out=4, H_out=1, W_out=1, threads=64),
-            note="fewer elements than lanes",
-        ),
+        Case("one_warp", dict(batch=3, C_out=2, H_out=5, W_out=3, threads=32), "one slot"),
+        Case("output_1x1", dict(batch=5, C_out=4, H_out=1, W_out=1, threads=64), "fewer elements than lanes"),
         gradient_check(
             "numerical_gradient_check",
             dict(batch=2, C_out=3, H_out=3, W_out=4, threads=32),
             note="each bias moved by epsilon",
         ),
-        Case("one_channel", dict(batch=3, C_out=1, H_out=9, W_out=7, threads=992), note="31 warps"),
+        Case("one_channel", dict(batch=3, C_out=1, H_out=9, W_out=7, threads=992), "31 warps"),
         integers(dict(batch=2, C_out=3, H_out=7, W_out=6, threads=96), note="exact sums; 3 warps"),
         Case("five_warps", dict(batch=3, C_out=5, H_out=9, W_out=7, threads=160)),
         Case("nothing_divides", dict(batch=3, C_out=17, H_out=9, W_out=7)),
-        Case("largest_block", dict(batch=2, C_out=2, H_out=24, W_out=24, threads=1024), note="32 warps"),
-        Case("lenet_conv1", dict(batch=2, C_out=6, H_out=24, W_out=24), note="LeNet's first layer"),
+        Case("largest_block", dict(batch=2, C_out=2, H_out=24, W_out=24, threads=1024), "32 warps"),
+        Case("lenet_conv1", dict(batch=2, C_out=6, H_out=24, W_out=24), "LeNet's first layer"),
         own_sizes(batch=(257, 300), C_out=(2, 7), H_out=(2, 5), W_out=(2, 5), threads=(32, 160, 32)),
         Case(
             "counted",
             dict(batch=4, C_out=32, H_out=8, W_out=16),
-            note="the case of the gates",
+            "the case of the gates",
             again=drawn(batch=(5, 7), C_out=(33, 47), H_out=(12, 20, 4), W_out=(24, 40, 8)),
         ),
     ),
@@ -177,8 +157,8 @@ PUZZLE = Puzzle(
             lambda d: 2 * d["C_out"] * d["threads"] // 32,
             below=2304,
             hint=2,
-            says="Within a warp no barrier is needed: lanes hand their numbers to each other with "
-            "shuffles, and the block waits once or twice.",
+            says="Within a warp no barrier is needed: lanes hand their numbers to each other with shuffles, "
+            "and the block waits once or twice.",
         ),
         Gate(
             "shared_load_requests",
@@ -196,7 +176,6 @@ PUZZLE = Puzzle(
         Gate(
             "global_load_sectors",
             lambda d: 4.5 * loads_of_gradient(d),
-            hint=1,
             says="Neighbouring threads should read neighbouring elements, as in puzzle 19.",
         ),
         *Gate.limits(
@@ -209,12 +188,12 @@ PUZZLE = Puzzle(
     ),
     hints=(
         "The share of a thread is that of puzzle 19: number its elements over all images, begin with the "
-        "thread's own number and go on in steps of the size of the block. A thread without elements has "
-        "the share 0 and stays: a lane that has left cannot hand over its number.",
-        "In warp_sum, each step adds what __shfl_down_sync returns: the value of another lane, so many "
-        "lanes further on. The mask says who takes part: all 32 lanes, so all 32 bits are set. The offset "
-        "begins at half a warp and is halved after every step, the last one being 1. Only lane 0 ends up "
-        "with the sum of all; the others hold sums of fewer, which nobody needs.",
+        "thread's own number and go on in steps of the size of the block. A thread without elements has the "
+        "share 0 and stays: a lane that has left cannot hand over its number.",
+        "In warp_sum, each step adds what __shfl_down_sync returns: the value of another lane, so many lanes "
+        "further on. The mask says who takes part: all 32 lanes, so all 32 bits are set. The offset begins "
+        "at half a warp and is halved after every step, the last one being 1. Only lane 0 ends up with the "
+        "sum of all; the others hold sums of fewer, which nobody needs.",
         "After warp_sum, lane 0 of each warp stores into the slot that has the number of its warp. One "
         "barrier, because the next reader is another warp. Then all 32 lanes of warp 0 call warp_sum once "
         "more: with a slot's number where the lane has one, with 0 where there is no such warp.",

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from backwarp.course import Case, Gate, Gradient, Launch, Mistake, Puzzle
 from backwarp.course.convolutions import backward_weights, loss_of_weights
+from backwarp.course.mistakes import slow
 from backwarp.course.sizes import Ints, gradient_check, integers, own_sizes
 
 WEIGHTS = "conv2d_backward_weights"
-
-
 START = "int idx = blockIdx.x;\n    int warp = threadIdx.x / 32, lane = threadIdx.x % 32;"
 LOOP = "for (int i = threadIdx.x; i < batch * H_out * W_out; i += blockDim.x) {"
 INPUT = "input[((b * C_in + c) * H + p + r) * W + q + s]"
@@ -31,30 +30,26 @@ BELOW = """\
     }
     int idx = 0, warp = 0, lane = 0;"""
 
-
 MISTAKES = (
     # right, not yet fast
-    Mistake(
+    slow(
         "the kernel of puzzle 09",
+        "sum += grad * input[((b * C_in + c) * H + (p + r)) * W + (q + s)];",
         (START, BELOW),
-        expect="slow",
-        line="sum += grad * input[((b * C_in + c) * H + (p + r)) * W + (q + s)];",
     ),
-    Mistake(
+    slow(
         "products that nobody needs",
+        "FLOP",
         (
             f"sum += grad * {INPUT};",
             f"float x = {INPUT}, y = x;\n        sum += grad * x;\n"
             "        for (int n = 0; n < 8; n++) y = y * x + grad;\n        if (y > 1e30f) sum += y;",
         ),
-        expect="slow",
-        line="FLOP",
     ),
-    Mistake(
+    slow(
         "the first warp alone",
+        "by the busiest warps",
         (LOOP, LOOP.replace("i < batch", "warp == 0 && i < batch").replace("blockDim.x", "32")),
-        expect="slow",
-        line="by the busiest warps",
     ),
     # which product
     Mistake(
@@ -97,7 +92,7 @@ PUZZLE = Puzzle(
         Case(
             "conv_bw_tiny_3x3",
             dict(batch=2, C_in=1, H=3, W=3, C_out=1, F=2, threads=32),
-            note="done by hand in the lesson",
+            "done by hand in the lesson",
             inputs={
                 "grad_output": [[[[1, 2], [3, -1]]], [[[2, 0], [-1, 1]]]],
                 "input": [[[[1, 2, 3], [4, 5, 6], [7, 8, 9]]], [[[0, 1, 2], [1, 2, 3], [2, 0, 1]]]],
@@ -106,21 +101,21 @@ PUZZLE = Puzzle(
         Case(
             "output_1x1",
             dict(batch=3, C_in=2, H=4, W=4, C_out=3, F=4, threads=64),
-            note="the filter covers the image",
+            "the filter covers the image",
         ),
-        Case("filter_1x1", dict(batch=2, C_in=3, H=4, W=5, C_out=4, F=1, threads=992), note="only channels"),
-        Case("one_channel_wide", dict(batch=2, C_in=1, H=5, W=8, C_out=2, F=3, threads=64), note="W > H"),
+        Case("filter_1x1", dict(batch=2, C_in=3, H=4, W=5, C_out=4, F=1, threads=992), "only channels"),
+        Case("one_channel_wide", dict(batch=2, C_in=1, H=5, W=8, C_out=2, F=3, threads=64), "W > H"),
         gradient_check(
             "conv_bw_numerical_gradient_check", dict(batch=2, C_in=2, H=4, W=5, C_out=3, F=2, threads=32)
         ),
         integers(dict(batch=2, C_in=3, H=6, W=9, C_out=4, F=3, threads=96), note="exact sums; 3 warps"),
-        Case("batch_odd", dict(batch=3, C_in=4, H=9, W=7, C_out=5, F=2), note="all sizes differ; H > W"),
+        Case("batch_odd", dict(batch=3, C_in=4, H=9, W=7, C_out=5, F=2), "all sizes differ; H > W"),
         Case("nothing_divides", dict(batch=3, C_in=2, H=13, W=11, C_out=3, F=3, threads=160)),
-        Case("conv_bw_lenet_conv1", dict(batch=1, C_in=1, H=28, W=28, C_out=6, F=5), note="LeNet's first"),
+        Case("conv_bw_lenet_conv1", dict(batch=1, C_in=1, H=28, W=28, C_out=6, F=5), "LeNet's first"),
         Case(
             "lenet_conv2_part",
             dict(batch=1, C_in=6, H=12, W=12, C_out=2, F=5, threads=64),
-            note="LeNet's second, 2 of 16 channels",
+            "LeNet's second, 2 of 16 channels",
         ),
         own_sizes(
             batch=(257, 270), C_in=(1, 3), H=(4, 6), W=(4, 6), C_out=(1, 3), F=(1, 3), threads=(32, 96, 32)
@@ -128,7 +123,7 @@ PUZZLE = Puzzle(
         Case(
             "counted",
             dict(batch=2, C_in=4, H=6, W=34, C_out=4, F=3),
-            note="the case of the gates",
+            "the case of the gates",
             again=lambda pick: dict(
                 batch=3, C_in=pick(5, 6), C_out=pick(5, 6), F=(F := pick(2, 4, 2)), H=F + pick(5, 6), W=F + 63
             ),
@@ -141,8 +136,8 @@ PUZZLE = Puzzle(
             lambda d: 4.6 * loads(d),
             below=18_080,
             hint=2,
-            says="Neighbouring threads should read neighbouring elements of grad_output and of the "
-            "input: let q change fastest from thread to thread.",
+            says="Neighbouring threads should read neighbouring elements of grad_output and of the input: "
+            "let q change fastest from thread to thread.",
         ),
         Gate(
             "global_requests",
@@ -170,10 +165,10 @@ PUZZLE = Puzzle(
         "numbered from 0: column fastest, then row, then image. Its length is batch * H_out * W_out.",
         "Thread t takes the products t, t + blockDim.x, and so on. The number of a product is split like "
         "that of a weight: the remainder by W_out is the column, and so on with what is left. The two "
-        "indices are then exactly those of puzzle 09: grad_output with H_out and W_out, the input with H "
-        "and W, and with r and s added.",
+        "indices are then exactly those of puzzle 09: grad_output with H_out and W_out, the input with H and "
+        "W, and with r and s added.",
         "The end is puzzle 20: shuffles in every warp, one slot for each warp, one barrier, shuffles once "
-        "more in warp 0, where lanes without a slot contribute 0. No thread may leave before that, "
-        "whether it had a product or not. One lane stores the sum, with =, as the weight of the block.",
+        "more in warp 0, where lanes without a slot contribute 0. No thread may leave before that, whether "
+        "it had a product or not. One lane stores the sum, with =, as the weight of the block.",
     ),
 )

@@ -6,7 +6,7 @@ import numpy as np
 from backwarp.reference import conv
 
 from backwarp.course import Case, Gate, Gradient, In, Int, Kernel, Launch, Out, Puzzle, ceil_div
-from backwarp.course.mistakes import Mistake, mistakes_in
+from backwarp.course.mistakes import Mistake, mistakes_in, slow
 from backwarp.course.sizes import Ints, drawn, gradient_check, integers, own_sizes
 
 PARTIAL, ADD = "conv2d_backward_weights_partial", "add_parts"
@@ -53,7 +53,6 @@ TO_THE_END = f"""\
     }}
 """
 ADD_GUARD = "if (idx >= weights) return;"
-
 START = "int row = blockIdx.x, part = blockIdx.y;"
 BELOW = """\
 {
@@ -90,37 +89,31 @@ if (threadIdx.x < F) partial[(part * C_out * C_in * F + row) * F + threadIdx.x] 
     }
 """
 
-
 MISTAKES = (
     *mistakes_in(
         PARTIAL,
         # right, not yet fast
-        Mistake(
+        slow(
             "the kernel of puzzle 21, weight after weight",
+            "float grad = grad_output[((b * C_out + k) * H_out + p) * W_out + q];",
             (START, BELOW),
-            expect="slow",
-            line="float grad = grad_output[((b * C_out + k) * H_out + p) * W_out + q];",
         ),
-        Mistake("warps add with atomics", (TO_THE_END, ATOMICS), expect="slow", line="atomicAdd("),
-        Mistake(
+        slow("warps add with atomics", "atomicAdd(", (TO_THE_END, ATOMICS)),
+        slow(
             "sums in an array that is indexed at run time",
+            "for (int s = 0; s < F; s++) sum[s] += grad * x[s];",
             (TAPS, "for (int s = 0; s < F; s++) sum[s] += grad * x[s];\n"),
-            expect="slow",
-            line="for (int s = 0; s < F; s++) sum[s] += grad * x[s];",
         ),
-        Mistake(
+        slow(
             "sums in shared memory",
+            "passes over the banks of shared memory",
             (
-                (
-                    "float sum[MAX_F] = {};",
-                    "__shared__ float sum[MAX_F][1024];\n    "
-                    "for (int s = 0; s < MAX_F; s++) sum[s][threadIdx.x] = 0.0f;",
-                ),
-                ("sum[s] += grad", "sum[s][threadIdx.x] += grad"),
-                ("warp_sum(sum[s])", "warp_sum(sum[s][threadIdx.x])"),
+                "float sum[MAX_F] = {};",
+                "__shared__ float sum[MAX_F][1024];\n    "
+                "for (int s = 0; s < MAX_F; s++) sum[s][threadIdx.x] = 0.0f;",
             ),
-            expect="slow",
-            line="passes over the banks of shared memory",
+            ("sum[s] +", "sum[s][threadIdx.x] +"),
+            ("(sum[s])", "(sum[s][threadIdx.x])"),
         ),
         # the parts of the batch
         Mistake(
@@ -128,19 +121,18 @@ MISTAKES = (
             (LAST, "first = 0;\n    int last = batch;"),
             says="Every part holds the sums of the whole batch: the block's part must limit its images.",
         ),
-        Mistake("all parts into part 0", (STORE, "partial[row * F + threadIdx.x] = total;"), expect="race"),
+        Mistake("all parts into part 0", ("(part * C_out * C_in * F + row)", "row"), expect="race"),
     ),
     *mistakes_in(
         ADD,
-        Mistake(
+        slow(
             "second pass: neighbours far apart",
+            "add_parts: 15,008 bytes of global memory",
             (
                 ADD_GUARD,
                 ADD_GUARD
                 + "\n    if (weights % 4 == 0) idx = idx % (weights / 4) * 4 + idx / (weights / 4);",
             ),
-            expect="slow",
-            line="add_parts: 15,008 bytes of global memory",
         ),
     ),
 )
@@ -219,7 +211,7 @@ PUZZLE = Puzzle(
         Case(
             "conv_bw_tiny_3x3",
             dict(batch=2, C_in=1, H=3, W=3, C_out=1, F=2, threads=32),
-            note="done by hand in the lesson",
+            "done by hand in the lesson",
             inputs={
                 "grad_output": [[[[1, 2], [3, -1]]], [[[2, 0], [-1, 1]]]],
                 "input": [[[[1, 2, 3], [4, 5, 6], [7, 8, 9]]], [[[0, 1, 2], [1, 2, 3], [2, 0, 1]]]],
@@ -229,15 +221,13 @@ PUZZLE = Puzzle(
         Case(
             "output_1x1",
             dict(batch=3, C_in=2, H=3, W=3, C_out=3, F=3, parts=4, threads=64),
-            note="a part without images",
+            "a part without images",
         ),
-        Case(
-            "filter_1x1", dict(batch=5, C_in=3, H=4, W=5, C_out=4, F=1, parts=1, threads=32), note="one part"
-        ),
+        Case("filter_1x1", dict(batch=5, C_in=3, H=4, W=5, C_out=4, F=1, parts=1, threads=32), "one part"),
         Case(
             "one_channel_wide",
             dict(batch=5, C_in=1, H=5, W=8, C_out=2, F=3, threads=992),
-            note="parts of 3 and 2 images; W > H",
+            "parts of 3 and 2 images; W > H",
         ),
         gradient_check(
             "conv_bw_numerical_gradient_check", dict(batch=2, C_in=1, H=4, W=5, C_out=3, F=2, threads=32)
@@ -246,11 +236,11 @@ PUZZLE = Puzzle(
             dict(batch=4, C_in=3, H=6, W=9, C_out=4, F=3, parts=3, threads=96),
             note="exact sums; parts of 2, 2 and 0 images",
         ),
-        Case("batch_odd", dict(batch=7, C_in=4, H=9, W=7, C_out=5, F=2, parts=3), note="all sizes differ"),
+        Case("batch_odd", dict(batch=7, C_in=4, H=9, W=7, C_out=5, F=2, parts=3), "all sizes differ"),
         Case(
             "lenet_conv1_part",
             dict(batch=2, C_in=1, H=28, W=28, C_out=1, F=5),
-            note="LeNet's first, 1 of 6 channels",
+            "LeNet's first, 1 of 6 channels",
         ),
         own_sizes(
             batch=(257, 270),
@@ -265,7 +255,7 @@ PUZZLE = Puzzle(
         Case(
             "counted",
             dict(batch=4, C_in=6, H=12, W=12, C_out=2, F=5),
-            note="LeNet's second, 2 of 16 channels: the case of the gates",
+            "LeNet's second, 2 of 16 channels: the case of the gates",
             again=drawn(batch=6, C_in=(3, 5), C_out=(3, 4), H=20, W=20, parts=3),
         ),
     ),
@@ -275,9 +265,8 @@ PUZZLE = Puzzle(
             "global_atomic_operations",
             0,
             hint=3,
-            says="The order of atomic additions changes from run to run, and with it the last bits of "
-            "the sum. Store every partial sum in a place of its own; the second kernel adds them in "
-            "order.",
+            says="The order of atomic additions changes from run to run, and with it the last bits of the "
+            "sum. Store every partial sum in a place of its own; the second kernel adds them in order.",
         ),
         Gate(
             "global_load_requests",
@@ -285,8 +274,8 @@ PUZZLE = Puzzle(
             kernels=(PARTIAL,),
             below=4800,
             hint=2,
-            says="An element of grad_output is needed for all F weights of the row: read it once, and "
-            "keep F sums.",
+            says="An element of grad_output is needed for all F weights of the row: read it once, and keep F "
+            "sums.",
         ),
         Gate(
             "global_bytes",
@@ -331,13 +320,13 @@ PUZZLE = Puzzle(
         ),
     ),
     hints=(
-        "A part has batch / parts images, rounded up. From that follow its first image and the one after "
-        "its last, which cannot be beyond the batch; the last parts may have fewer images, or none. A "
-        "block without images has nothing to add, and still has to store its zeros.",
-        "The loop over the positions is that of puzzle 21, from the first position of the part's first "
-        "image on. Read grad_output into a variable; the F elements of the input that it meets lie next to "
-        "each other. Keep the sums in a small array of constant size, and let a loop of constant length go "
-        "over it, with a test for s < F inside and `#pragma unroll` before it.",
+        "A part has batch / parts images, rounded up. From that follow its first image and the one after its "
+        "last, which cannot be beyond the batch; the last parts may have fewer images, or none. A block "
+        "without images has nothing to add, and still has to store its zeros.",
+        "The loop over the positions is that of puzzle 21, from the first position of the part's first image "
+        "on. Read grad_output into a variable; the F elements of the input that it meets lie next to each "
+        "other. Keep the sums in a small array of constant size, and let a loop of constant length go over "
+        "it, with a test for s < F inside and `#pragma unroll` before it.",
         "Call warp_sum for each of the sums, where all lanes pass; lane 0 stores into the slot of its warp "
         "and weight. After one barrier, thread s adds up the slots of weight s over the warps there are. In "
         "the second kernel, neighbouring threads take neighbouring weights; from part to part the step is a "

@@ -6,6 +6,7 @@ import numpy as np
 from backwarp.reference import dense
 
 from backwarp.course import Case, Gate, In, Int, Kernel, Launch, Mistake, Out, Puzzle, ceil_div, mistakes_in
+from backwarp.course.mistakes import slow
 from backwarp.course.sizes import Ints, drawn, integers, own_sizes
 
 PREDICT, FORWARD = "predict_sectors", "fc_forward"
@@ -21,13 +22,9 @@ def numbers_below(most):
 
 
 SECTOR = "int sector = (start[idx] + lane * stride[idx]) / 8;"
-LANES = "for (int lane = 0; lane < 32; lane++) {"
-FIRST = "int count = 0, last = -1;"
 LANE = "int lane = threadIdx.x;"
 WARP = "int o = blockIdx.x * blockDim.y + threadIdx.y;"
-LOOP = "for (int i = lane; i < n_in; i += 32) {"
 STEPS = "for (int step = 16; step > 0; step /= 2) {"
-SHUFFLE = "sum += __shfl_down_sync(0xffffffff, sum, step);"
 STORE = "if (lane == 0) output[b * n_out + o] = sum + bias[o];"
 PUZZLE_03 = """{
         int o = blockIdx.x * blockDim.x + threadIdx.x, b = blockIdx.y * blockDim.y + threadIdx.y;
@@ -41,33 +38,29 @@ PUZZLE_03 = """{
     }
     """
 
-
 MISTAKES = (
     *mistakes_in(
         PREDICT,
         Mistake(
             "a sector for every lane",
-            ("if (sector != last) count++;", "count++;"),
+            ("if (sector != last) count", "count"),
             says="Every lane is counted: lanes whose floats lie in the same sector share it.",
         ),
         Mistake(
             "lines for sectors",
-            (SECTOR, SECTOR.replace("/ 8", "/ 32")),
+            ("idx]) / 8", "idx]) / 32"),
             says="These are pieces of 32 floats; a sector has 32 bytes, which is 8 floats.",
         ),
         Mistake(
             "a sector from the place read",
             (
-                (FIRST, "int count = 0, next = 0;"),
+                ("last = -1", "next = 0"),
                 (SECTOR, "int place = start[idx] + lane * stride[idx];"),
-                (
-                    "if (sector != last) count++;",
-                    "if (lane == 0 || place >= next) { count++; next = place + 8; }",
-                ),
+                ("sector != last) count++;", "lane == 0 || place >= next) { count++; next = place + 8; }"),
                 ("last = sector;", ""),
             ),
-            says="A sector is taken to begin at the first place read in it: sectors begin at multiples of 8 floats, "
-            "wherever a lane reads.",
+            says="A sector is taken to begin at the first place read in it: sectors begin at multiples of 8 "
+            "floats, wherever a lane reads.",
         ),
         Mistake(
             "first to last",
@@ -75,53 +68,48 @@ MISTAKES = (
             says="Sectors that lie between two lanes and that no lane touches are counted: they are not "
             "moved.",
         ),
-        Mistake(
-            "31 lanes", (LANES, LANES.replace("32", "31")), says="A warp of 31 lanes is counted; it has 32."
-        ),
+        Mistake("31 lanes", ("32; lane", "31; lane"), says="A warp of 31 lanes is counted; it has 32."),
     ),
     *mistakes_in(
         FORWARD,
         # the threads
-        Mistake(
+        slow(
             "a thread per output, as in puzzle 03",
+            "all += input[b * n_in + i] * weights[o * n_in + i];",
             (LANE, PUZZLE_03 + LANE),
-            expect="slow",
-            line="all += input[b * n_in + i] * weights[o * n_in + i];",
         ),
-        Mistake(
+        slow(
             "lanes add up by atomics",
+            "rounds of atomic updates of shared memory",
             (
                 STEPS,
                 "__shared__ float all[32];\n    if (lane == 0) all[threadIdx.y] = 0.0f;\n"
                 "    __syncwarp();\n    atomicAdd(&all[threadIdx.y], sum);\n    __syncwarp();\n    sum = all[threadIdx.y];\n    "
                 + STEPS.replace("step = 16", "step = 0"),
             ),
-            expect="slow",
-            line="rounds of atomic updates of shared memory",
         ),
-        Mistake(
+        slow(
             "one warp for all outputs of the block",
+            "by the busiest warps",
             (
-                (
-                    WARP,
-                    "for (int n = 0; n < blockDim.y && threadIdx.y == 0; n++) {\n"
-                    "    int o = blockIdx.x * blockDim.y + n;",
-                ),
-                (STORE, STORE + "\n    }"),
+                WARP,
+                "for (int n = 0; n < blockDim.y && threadIdx.y == 0; n++) {\n"
+                "    int o = blockIdx.x * blockDim.y + n;",
             ),
-            expect="slow",
-            line="by the busiest warps",
+            (STORE, STORE + "\n    }"),
         ),
         # the sum
         Mistake(
             "lane missing",
-            (LOOP, LOOP.replace("i = lane", "i = 0")),
-            says="This is 32 times the sum of lane 0: lanes begin with their own number, and sums go down, to "
-            "lane 0.",
+            ("i = lane", "i = 0"),
+            says="This is 32 times the sum of lane 0: lanes begin with their own number, and sums go down, "
+            "to lane 0.",
             hint=2,
         ),
         Mistake(
-            "upper lanes leave the tree", (SHUFFLE, "if (lane < step) " + SHUFFLE), expect="shuffle-mask"
+            "upper lanes leave the tree",
+            ("sum += __shfl_down_sync", "if (lane < step) sum += __shfl_down_sync"),
+            expect="shuffle-mask",
         ),
     ),
 )
@@ -165,42 +153,35 @@ PUZZLE = Puzzle(
         Case(
             "sectors_by_hand",
             dict(patterns=6),
-            note="predicted in the lesson",
+            "predicted in the lesson",
             kernels=(PREDICT,),
             inputs={"start": [0, 1, 0, 0, 0, 5], "stride": [1, 1, 2, 256, 0, 3]},
         ),
         Case(
             "many_patterns",
             dict(patterns=130),
-            note="3 blocks of 64 threads",
+            "3 blocks of 64 threads",
             kernels=(PREDICT,),
             inputs={"start": numbers_below(1 << 30)},
         ),
-        Case(
-            "one_input", dict(batch=4, n_in=1, n_out=9), note="31 lanes without a product", kernels=(FORWARD,)
-        ),
+        Case("one_input", dict(batch=4, n_in=1, n_out=9), "31 lanes without a product", kernels=(FORWARD,)),
         Case("one_output", dict(batch=3, n_in=40, n_out=1), kernels=(FORWARD,)),
         integers(dict(batch=2, n_in=67, n_out=6), kernels=(FORWARD,)),
-        Case("just_a_warp", dict(batch=2, n_in=32, n_out=8), note="one product per lane", kernels=(FORWARD,)),
+        Case("just_a_warp", dict(batch=2, n_in=32, n_out=8), "one product per lane", kernels=(FORWARD,)),
         Case(
             "nothing_divides",
             dict(batch=5, n_in=45, n_out=23, warps=3),
-            note="8 x 5 blocks of 3 warps",
+            "8 x 5 blocks of 3 warps",
             kernels=(FORWARD,),
         ),
         own_sizes(
             batch=(3, 9), n_in=(20, 90), n_out=(9, 40), patterns=(65, 300), threads=(20, 90), warps=(2, 6)
         ),
-        Case(
-            "fc_fw_lenet_84_10",
-            dict(batch=4, n_in=84, n_out=10),
-            note="LeNet's last layer",
-            kernels=(FORWARD,),
-        ),
+        Case("fc_fw_lenet_84_10", dict(batch=4, n_in=84, n_out=10), "LeNet's last layer", kernels=(FORWARD,)),
         Case(
             "fc_fw_lenet_256_120",
             dict(batch=2, n_in=256, n_out=120),
-            note="LeNet's third; it is counted",
+            "LeNet's third; it is counted",
             kernels=(FORWARD,),
             again=drawn(batch=(3, 4), n_in=(288, 352, 32), n_out=(60, 110)),
         ),
@@ -214,8 +195,8 @@ PUZZLE = Puzzle(
             case="fc_fw_lenet_256_120",
             below=6.49,
             hint=2,
-            says="Lanes that read places far apart take a sector each: let the lanes of a warp share an output, and "
-            "read neighbouring inputs and weights.",
+            says="Lanes that read places far apart take a sector each: let the lanes of a warp share an "
+            "output, and read neighbouring inputs and weights.",
         ),
         Gate(
             "global_bytes",
@@ -241,8 +222,8 @@ PUZZLE = Puzzle(
     hints=(
         "A sector is 32 bytes, so the float at place p lies in sector number p / 8, rounded down. As the "
         "stride is not negative, the places only grow from lane to lane: a lane needs a new sector exactly "
-        "when its number differs from that of the lane before, and the first lane always does. Keep the "
-        "last number in a variable.",
+        "when its number differs from that of the lane before, and the first lane always does. Keep the last "
+        "number in a variable.",
         "A block is 32 wide, so the threads of one row of the block are one warp, and its number in the "
         "block is the thread's y. The warp has one output: lane 0 adds up products number 0, 32, 64 and so "
         "on, lane 1 number 1, 33, 65. At every moment the 32 lanes read 32 neighbouring floats. Lanes stop "

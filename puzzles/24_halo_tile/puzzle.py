@@ -5,81 +5,57 @@ from __future__ import annotations
 from backwarp.reference import conv
 
 from backwarp.course import Case, Constant, Gate, In, Kernel, Launch, Mistake, Out, Puzzle, ceil_div
+from backwarp.course.mistakes import slow
 from backwarp.course.sizes import Ints, integers, own_sizes
 
 KERNEL = "conv2d_forward"
-
-
-ROWS = "for (int i = y; i < down && top + i < H; i += HEIGHT) {"
-COLUMNS = "for (int j = x; j < across && left + j < W; j += WIDTH) {"
 FILL = "tile[i * across + j] = input[((b * C_in + c) * H + top + i) * W + left + j];"
 USED = "__syncthreads();  // nobody needs it any more"
 ADD = "sum += weights[((k * C_in + c) * F + r) * F + s] * tile[(y + r) * across + x + s];"
 WEIGHT = "sum += weights[((k * C_in + c) * F + r) * F + s]"
 FROM_INPUT = WEIGHT + " * input[((b * C_in + c) * H + p + r) * W + q + s];"
 
-
 MISTAKES = (
     # right, not yet fast
-    Mistake(
+    slow(
         "no tile, as in puzzle 07",
-        ((ADD, FROM_INPUT), (ROWS, ROWS.replace("i < down", "i < 0"))),
-        expect="slow",
-        line=FROM_INPUT[:80],
+        FROM_INPUT[:80],
+        ("s] * tile[(y + r) * across + x", "s] * input[((b * C_in + c) * H + p + r) * W + q"),
+        ("i < down", "i < 0"),
     ),
-    Mistake(
+    slow(
         "halo not in the tile",
+        "input[((b * C_in + c) * H + p + r) * W + q + s]);",
         (
-            (
-                ADD,
-                WEIGHT + " * (y + r < HEIGHT && x + s < WIDTH ?\n"
-                "                    tile[(y + r) * across + x + s] :\n"
-                "                    input[((b * C_in + c) * H + p + r) * W + q + s]);",
-            ),
-            (ROWS, ROWS.replace("down", "HEIGHT")),
-            (COLUMNS, COLUMNS.replace("across", "WIDTH")),
+            ADD,
+            WEIGHT + " * (y + r < HEIGHT && x + s < WIDTH ?\n"
+            "                    tile[(y + r) * across + x + s] :\n"
+            "                    input[((b * C_in + c) * H + p + r) * W + q + s]);",
         ),
-        expect="slow",
-        line="input[((b * C_in + c) * H + p + r) * W + q + s]);",
+        ("i < down", "i < HEIGHT"),
+        ("j < across", "j < WIDTH"),
     ),
-    Mistake(
-        "small tiles", ("constexpr int HEIGHT = 8;", "constexpr int HEIGHT = 1;"), expect="slow", line=FILL
-    ),
-    Mistake(
-        "two rows in a warp",
-        (
-            ("constexpr int WIDTH = 32;", "constexpr int WIDTH = 16;"),
-            ("constexpr int HEIGHT = 8;", "constexpr int HEIGHT = 16;"),
-        ),
-        expect="slow",
-        line=ADD,
-    ),
-    Mistake(
+    slow("small tiles", FILL, ("HEIGHT = 8", "HEIGHT = 1")),
+    slow("two rows in a warp", ADD, ("WIDTH = 32", "WIDTH = 16"), ("HEIGHT = 8", "HEIGHT = 16")),
+    slow(
         "two rows in a warp, and requests that change the average",
+        "passes over the banks of shared memory",
+        ("WIDTH = 32", "WIDTH = 16"),
         (
-            ("constexpr int WIDTH = 32;", "constexpr int WIDTH = 16;"),
-            (
-                USED,
-                "for (int i = 0; i < 120; i++) {\n"
-                "            if (tile[i * (F / 100)] > 1e30f) output[0] = sum;\n        }\n        " + USED,
-            ),
+            USED,
+            "for (int i = 0; i < 120; i++) {\n"
+            "            if (tile[i * (F / 100)] > 1e30f) output[0] = sum;\n        }\n        " + USED,
         ),
-        expect="slow",
-        line="passes over the banks of shared memory",
     ),
-    Mistake(
+    slow(
         "the first warp fills the tile",
-        (
-            ROWS,
-            ROWS.replace("i = y", "i = 0").replace("HEIGHT", "1").replace("i < down", "y == 0 && i < down"),
-        ),
-        expect="slow",
-        line="by the busiest warps",
+        "by the busiest warps",
+        ("y; i < down && top + i < H; i += HEIGHT", "0; y == 0 && i < down && top + i < H; i += 1"),
     ),
     # the sum
     Mistake(
         "first tile again",
-        (FILL, FILL.replace("top + i", "i").replace("left + j", "j")),
+        ("top + i) * W + left", "i) * W"),
         says="Every block copies the upper left part of the image: the block's first row and column are "
         "missing.",
         hint=2,
@@ -127,38 +103,38 @@ PUZZLE = Puzzle(
         Case(
             "conv_fw_tiny_3x3",
             dict(batch=1, C_in=1, H=3, W=3, C_out=1, F=2),
-            note="the numbers of puzzle 07; done by hand in the lesson",
+            "the numbers of puzzle 07; done by hand in the lesson",
             inputs={
                 "input": [[[[1, 2, 3], [4, 5, 6], [7, 8, 9]]]],
                 "weights": [[[[2, -1], [1, 3]]]],
                 "bias": [1],
             },
         ),
-        Case("filter_1x1", dict(batch=2, C_in=3, H=3, W=4, C_out=4, F=1), note="no halo at all"),
-        Case("one_channel_wide", dict(batch=2, C_in=1, H=5, W=8, C_out=1, F=3), note="W > H"),
-        Case("output_1x1", dict(batch=2, C_in=3, H=4, W=4, C_out=5, F=4), note="the tile is nearly all halo"),
-        Case("small_tiles", dict(batch=1, C_in=2, H=9, W=11, C_out=3, F=3), note="drawn in the lesson"),
+        Case("filter_1x1", dict(batch=2, C_in=3, H=3, W=4, C_out=4, F=1), "no halo at all"),
+        Case("one_channel_wide", dict(batch=2, C_in=1, H=5, W=8, C_out=1, F=3), "W > H"),
+        Case("output_1x1", dict(batch=2, C_in=3, H=4, W=4, C_out=5, F=4), "the tile is nearly all halo"),
+        Case("small_tiles", dict(batch=1, C_in=2, H=9, W=11, C_out=3, F=3), "drawn in the lesson"),
         integers(dict(batch=2, C_in=3, H=6, W=9, C_out=4, F=3)),
-        Case("just_a_tile", dict(batch=1, C_in=2, H=10, W=34, C_out=2, F=3), note="8 x 32 outputs"),
-        Case("nothing_divides", dict(batch=1, C_in=2, H=37, W=36, C_out=2, F=4), note="2 x 5 tiles; H > W"),
+        Case("just_a_tile", dict(batch=1, C_in=2, H=10, W=34, C_out=2, F=3), "8 x 32 outputs"),
+        Case("nothing_divides", dict(batch=1, C_in=2, H=37, W=36, C_out=2, F=4), "2 x 5 tiles; H > W"),
         Case(
             "many_filters",
             dict(batch=1, C_in=2, H=2, W=1, C_out=257, F=1),
+            "more filters than a byte can count",
             stress=True,
-            note="more filters than a byte can count",
         ),
         Case(
             "many_channels",
             dict(batch=2, C_in=257, H=1, W=2, C_out=2, F=1),
+            "more channels than a byte can count",
             stress=True,
-            note="more channels than a byte can count",
         ),
         own_sizes(batch=(257, 270), C_in=(1, 3), H=(4, 10), W=(4, 10), C_out=(1, 2), F=(1, 3)),
-        Case("conv_fw_lenet_conv2", dict(batch=2, C_in=6, H=12, W=12, C_out=16, F=5), note="LeNet's second"),
+        Case("conv_fw_lenet_conv2", dict(batch=2, C_in=6, H=12, W=12, C_out=16, F=5), "LeNet's second"),
         Case(
             "conv_fw_lenet_conv1",
             dict(batch=4, C_in=1, H=28, W=28, C_out=6, F=5),
-            note="LeNet's first; this one is counted",
+            "LeNet's first; this one is counted",
             again=lambda pick: dict(
                 batch=pick(2, 3),
                 C_in=pick(2, 3),
@@ -178,7 +154,6 @@ PUZZLE = Puzzle(
             ),
             case="conv_fw_lenet_conv1",
             below=2_239_488,
-            hint=1,
             says="Neighbouring windows overlap: let the block read the part of the input that its windows "
             "cover once, into shared memory, instead of every thread reading its own.",
         ),
@@ -188,9 +163,9 @@ PUZZLE = Puzzle(
             case="conv_fw_lenet_conv1",
             below=0.488,
             hint=2,
-            says="A warp whose threads are in two rows of the tile wants two words from some banks of "
-            "shared memory: let WIDTH be 32, so that a warp stays in one row, whose words are in 32 "
-            "different banks.",
+            says="A warp whose threads are in two rows of the tile wants two words from some banks of shared "
+            "memory: let WIDTH be 32, so that a warp stays in one row, whose words are in 32 different "
+            "banks.",
         ),
         *Gate.limits(
             "conv_fw_lenet_conv1",
@@ -201,8 +176,8 @@ PUZZLE = Puzzle(
         ),
     ),
     hints=(
-        "WIDTH neighbouring outputs in a row need WIDTH + F - 1 neighbouring inputs: the last window ends "
-        "F - 1 places after the last output. So the tile of the input is larger than the block, and a thread "
+        "WIDTH neighbouring outputs in a row need WIDTH + F - 1 neighbouring inputs: the last window ends F "
+        "- 1 places after the last output. So the tile of the input is larger than the block, and a thread "
         "copies more than one element of it: start at the thread's own place, and go on in steps of WIDTH to "
         "the right and HEIGHT down, until the tile ends. Tiles at the edge of the image end with the image.",
         "One sum per thread, as in puzzle 07, which starts as the bias and lives through all channels. For "
@@ -210,8 +185,8 @@ PUZZLE = Puzzle(
         "products use what others have copied, the second because the next channel overwrites it. Threads "
         "without an output copy and wait like all others; they must not leave before the end.",
         "The tile begins where the block's outputs begin, in row and column. So this thread's window begins "
-        "at its own x and y in the tile, wherever the block is, and a row of the tile has `across` "
-        "elements. The weights have the shape they had in puzzle 07, and the same index; only now they are "
-        "not an argument.",
+        "at its own x and y in the tile, wherever the block is, and a row of the tile has `across` elements. "
+        "The weights have the shape they had in puzzle 07, and the same index; only now they are not an "
+        "argument.",
     ),
 )

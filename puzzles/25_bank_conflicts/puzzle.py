@@ -3,80 +3,57 @@
 from __future__ import annotations
 
 from backwarp.course import Case, Gate, In, Int, Kernel, Launch, Mistake, Out, Puzzle, ceil_div
+from backwarp.course.mistakes import slow
 from backwarp.course.sizes import drawn, integers, own_sizes
 
 KERNEL = "transpose"
-
-
-DECLARED = "__shared__ float tile[TILE][TILE + 1];"
 FILL = """for (int i = threadIdx.y; i < TILE; i += HEIGHT) {
         int row"""
-READ = "if (row < rows && column < columns) tile[i][threadIdx.x] = input[row * columns + column];"
-PLACE = "int place = blockIdx.y * TILE + threadIdx.x;"
-LINE = "int line = blockIdx.x * TILE + i;"
 WRITE = "if (line < columns && place < rows) output[line * rows + place] = tile[threadIdx.x][i];"
-
 
 MISTAKES = (
     # right, not yet fast
-    Mistake("no padding", (DECLARED, DECLARED.replace(" + 1", "")), expect="slow", line=WRITE),
-    Mistake(
+    slow("no padding", WRITE, ("TILE + 1", "TILE")),
+    slow(
         "turned while it is read",
-        (
-            (
-                READ,
-                "if (row < rows && column < columns) tile[threadIdx.x][i] = input[row * columns + column];",
-            ),
-            (DECLARED, DECLARED.replace(" + 1", "")),
-            (WRITE, WRITE.replace("[threadIdx.x][i]", "[i][threadIdx.x]")),
-        ),
-        expect="slow",
-        line="tile[threadIdx.x][i] = input[row * columns + column];",
+        "tile[threadIdx.x][i] = input[row * columns + column];",
+        ("i][threadIdx.x", "threadIdx.x][i"),
+        ("TILE + 1", "TILE"),
+        ("tile[threadIdx.x][i];", "tile[i][threadIdx.x];"),
     ),
-    Mistake(
+    slow(
         "no tile, columns written",
-        (
-            (
-                READ,
-                "if (row < rows && column < columns) output[column * rows + row] = input[row * columns + column];",
-            ),
-            (LINE, LINE + " continue;"),
-        ),
-        expect="slow",
-        line="output[column * rows + row] = input",
+        "output[column * rows + row] = input",
+        ("tile[i][threadIdx.x]", "output[column * rows + row]"),
+        ("x * TILE + i;", "x * TILE + i; continue;"),
     ),
-    Mistake(
+    slow(
         "written twice",
+        "bytes of global memory",
         (WRITE, WRITE + "\n        __syncthreads();\n        " + WRITE),
-        expect="slow",
-        line="bytes of global memory",
     ),
-    Mistake(
+    slow(
         "the first warp reads",
+        "by the busiest warps",
         (
             FILL,
             FILL.replace("i = threadIdx.y", "i = 0")
             .replace("HEIGHT", "1")
             .replace("i < TILE", "threadIdx.y == 0 && i < TILE"),
         ),
-        expect="slow",
-        line="by the busiest warps",
     ),
     # the tile
     Mistake(
         "tile written as it was read",
-        (WRITE, WRITE.replace("tile[threadIdx.x][i]", "tile[i][threadIdx.x]")),
+        ("threadIdx.x][i", "i][threadIdx.x"),
         expect="uninitialised-read",
-        says="The tiles are at the right places, but each is written as it was read: a row of the output "
-        "is a column of the tile.",
+        says="The tiles are at the right places, but each is written as it was read: a row of the output is "
+        "a column of the tile.",
         hint=2,
     ),
     Mistake(
         "block not turned",
-        (
-            (PLACE, PLACE.replace("blockIdx.y", "blockIdx.x")),
-            (LINE, LINE.replace("blockIdx.x", "blockIdx.y")),
-        ),
+        (("place = blockIdx.y", "place = blockIdx.x"), ("x * TILE + i", "y * TILE + i")),
         says="Every tile is transposed, but stays where it was: for the output, the block's x and y must be "
         "swapped.",
         hint=2,
@@ -88,8 +65,8 @@ PUZZLE = Puzzle(
     part=3,
     teaches="How shared memory is divided into 32 banks, and why a column of a 32 x 32 tile lies in one.",
     practice=(
-        "NVIDIA's transpose sample pads its tile by a column as well; CUTLASS permutes the addresses "
-        "instead (a swizzle), which takes no memory."
+        "NVIDIA's transpose sample pads its tile by a column as well; CUTLASS permutes the addresses instead "
+        "(a swizzle), which takes no memory."
     ),
     lines=15,
     kernels=(
@@ -113,20 +90,20 @@ PUZZLE = Puzzle(
         Case(
             "transpose_tiny_2x3",
             dict(rows=2, columns=3),
-            note="done by hand in the lesson",
+            "done by hand in the lesson",
             inputs={"input": [[1, 2, 3], [4, 5, 6]]},
         ),
-        Case("one_row", dict(rows=1, columns=40), note="2 x 1 tiles"),
-        Case("one_column", dict(rows=40, columns=1), note="1 x 2 tiles"),
-        Case("a_tile", dict(rows=32, columns=32), note="no thread without work"),
+        Case("one_row", dict(rows=1, columns=40), "2 x 1 tiles"),
+        Case("one_column", dict(rows=40, columns=1), "1 x 2 tiles"),
+        Case("a_tile", dict(rows=32, columns=32), "no thread without work"),
         integers(dict(rows=20, columns=33), note="exact"),
-        Case("wide", dict(rows=7, columns=100), note="4 x 1 tiles"),
-        Case("nothing_divides", dict(rows=70, columns=45), note="2 x 3 tiles"),
+        Case("wide", dict(rows=7, columns=100), "4 x 1 tiles"),
+        Case("nothing_divides", dict(rows=70, columns=45), "2 x 3 tiles"),
         own_sizes(rows=(33, 90), columns=(33, 90)),
         Case(
             "counted",
             dict(rows=64, columns=96),
-            note="3 x 2 full tiles; this one is counted",
+            "3 x 2 full tiles; this one is counted",
             again=drawn(rows=(96, 160, 32), columns=(128, 192, 32)),
         ),
     ),
@@ -145,7 +122,6 @@ PUZZLE = Puzzle(
             "sectors_over_ideal",
             1.05,
             below=4.5,
-            hint=1,
             says="Where neighbouring lanes touch different rows of a matrix in global memory, each moves a "
             "sector for one element: let the tile turn the columns into rows, so that both sides are "
             "coalesced.",
@@ -161,8 +137,8 @@ PUZZLE = Puzzle(
     hints=(
         "Rows of the input are read along their length, and rows of the output are written along theirs; "
         "only then are both coalesced (puzzle 23). In between the elements change hands: the thread that "
-        "writes an element is not the thread that read it. That is what the tile in shared "
-        "memory is for, and why the whole block has to wait in between.",
+        "writes an element is not the thread that read it. That is what the tile in shared memory is for, "
+        "and why the whole block has to wait in between.",
         "The block at (x, y) of the input belongs to (y, x) of the output. When reading, the thread's x "
         "counts columns of the input; when writing, it counts rows of the input, which lie side by side in "
         "the output. So the thread takes its x as the first index into the tile where it writes, and as the "

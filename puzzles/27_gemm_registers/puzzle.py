@@ -5,12 +5,10 @@ from __future__ import annotations
 from backwarp.reference import dense
 
 from backwarp.course import Case, Gate, In, Kernel, Launch, Mistake, Out, Puzzle, ceil_div
+from backwarp.course.mistakes import slow
 from backwarp.course.sizes import Ints, drawn, integers, own_sizes
 
 KERNEL = "matmul"
-
-
-TILE_A = "float a[BK][BM + 4]"
 ONE_READ = """if (columns % 4 == 0) {
             v"""
 
@@ -37,8 +35,6 @@ PUZZLE_26 = """{
         return;
     }
     """
-
-
 FILLS = "for (int i = t; i < BM * BK / 4; i += THREADS) {", "for (int i = t; i < BK * BN / 4; i += THREADS) {"
 HELPERS = "float4 load4", "void store4"
 #: not expanded in place: the same kernel, compiled in a third of the time
@@ -51,58 +47,41 @@ ROW_OF_SUMS = """for (int i = 0; i < TM; i++) {
 
 MISTAKES = (
     # right, not yet fast
-    Mistake(
+    slow(
         "an element per thread, as in puzzle 26",
-        (
-            ("constexpr int THREADS", PUZZLE_26 + "constexpr int THREADS"),
-            *sized(BM=16, BN=16, TM=1, TN=1),
-            *SHORT,
-        ),
-        expect="slow",
-        line="for (int k = 0; k < 16; k++) all += as[y][k] * bs[k][x];",
+        "for (int k = 0; k < 16; k++) all += as[y][k] * bs[k][x];",
+        ("constexpr int THREADS", PUZZLE_26 + "constexpr int THREADS"),
+        *sized(BM=16, BN=16, TM=1, TN=1),
+        *SHORT,
     ),
-    Mistake(
+    slow(
         "blocks of 32 x 32",
-        (
-            ("constexpr int BM = 64;", "constexpr int BM = 32;"),
-            ("constexpr int BN = 64;", "constexpr int BN = 32;"),
-            ("__device__ float4 load4", "__noinline__ __device__ float4 load4"),
-            ("__device__ void store4", "__noinline__ __device__ void store4"),
-            (
-                "for (int i = t; i < BM * BK / 4; i += THREADS) {",
-                '_Pragma("unroll 1") for (int i = t; i < BM * BK / 4; i += THREADS) {',
-            ),
-            (
-                "for (int i = t; i < BK * BN / 4; i += THREADS) {",
-                '_Pragma("unroll 1") for (int i = t; i < BK * BN / 4; i += THREADS) {',
-            ),
-        ),
-        expect="slow",
-        line="v = *reinterpret_cast<const float4*>(p);",
+        "v = *reinterpret_cast<const float4*>(p);",
+        ("BM = 64;", "BM = 32;"),
+        ("BN = 64;", "BN = 32;"),
+        ("__device__ float4", "__noinline__ __device__ float4"),
+        ("__device__ void", "__noinline__ __device__ void"),
+        ("for (int i = t; i < BM", '_Pragma("unroll 1") for (int i = t; i < BM'),
+        ("for (int i = t; i < BK", '_Pragma("unroll 1") for (int i = t; i < BK'),
     ),
-    Mistake(
+    slow(
         "sums indexed at run time",
-        ((ROW_OF_SUMS, "#pragma unroll 1\n            " + ROW_OF_SUMS), *SHORT),
-        expect="slow",
-        line="4,784,128 bytes of local memory",
+        "4,784,128 bytes of local memory",
+        (ROW_OF_SUMS, "#pragma unroll 1\n            " + ROW_OF_SUMS),
+        *SHORT,
     ),
-    Mistake(
-        "tile of A not padded",
-        ((TILE_A, TILE_A.replace(" + 4", "")), *SHORT),
-        expect="slow",
-        line="a[k][m] = v.x",
-    ),
+    slow("tile of A not padded", "a[k][m] = v.x", ("BK][BM + 4", "BK][BM"), *SHORT),
     # fours
     Mistake(
         "aligned or not",
-        ((ONE_READ, ONE_READ.replace("columns % 4 == 0", "column + 3 < columns")), *SHORT),
+        ((ONE_READ, "columns % 4 == 0", "column + 3 < columns"), *SHORT),
         expect="misaligned",
     ),
     # tiles
-    Mistake("tile of A padded by one", ((TILE_A, TILE_A.replace("+ 4", "+ 1")), *SHORT), expect="misaligned"),
+    Mistake("tile of A padded by one", (("4], b[BK", "1], b[BK"), *SHORT), expect="misaligned"),
     Mistake(
         "left missing",
-        (("start + k, left + n)", "start + k, n)"), *SHORT),
+        (("left + n", "n"), *SHORT),
         says="Every block uses the first columns of B: the block's first column is missing where B is read.",
         hint=2,
     ),
@@ -124,12 +103,7 @@ PUZZLE = Puzzle(
     kernels=(
         Kernel(
             KERNEL,
-            params=(
-                In("A", m="M", k="K"),
-                In("B", k="K", n="N"),
-                Out("C", m="M", n="N"),
-                *Ints("M N K"),
-            ),
+            params=(In("A", m="M", k="K"), In("B", k="K", n="N"), Out("C", m="M", n="N"), *Ints("M N K")),
             launch=lambda d, t: Launch(
                 grid=(ceil_div(d["N"], t["BN"]), ceil_div(d["M"], t["BM"])),
                 block=(t["BN"] // t["TN"], t["BM"] // t["TM"]),
@@ -142,21 +116,21 @@ PUZZLE = Puzzle(
         Case(
             "matmul_tiny_2x3",
             dict(M=2, N=3, K=4),
-            note="that of puzzle 02; drawn in the lesson",
+            "that of puzzle 02; drawn in the lesson",
             inputs={"A": [[1, 2, 0, -1], [3, 1, 2, 4]], "B": [[2, 0, 1], [1, 5, -2], [0, 1, 3], [1, 2, 0]]},
         ),
-        Case("one_element", dict(M=1, N=1, K=20), note="three tiles long"),
-        Case("one_product", dict(M=5, N=7, K=1), note="a tile with one step in it"),
+        Case("one_element", dict(M=1, N=1, K=20), "three tiles long"),
+        Case("one_product", dict(M=5, N=7, K=1), "a tile with one step in it"),
         integers(dict(M=7, N=10, K=35)),
-        Case("rows_of_fours", dict(M=30, N=36, K=12), note="all rows aligned"),
-        Case("A_aligned", dict(M=9, N=33, K=8), note="rows of A are aligned, those of B and C are not"),
-        Case("B_aligned", dict(M=66, N=8, K=9), note="rows of B and C are aligned, those of A are not"),
-        Case("nothing_divides", dict(M=67, N=70, K=21), note="2 x 2 blocks"),
+        Case("rows_of_fours", dict(M=30, N=36, K=12), "all rows aligned"),
+        Case("A_aligned", dict(M=9, N=33, K=8), "rows of A are aligned, those of B and C are not"),
+        Case("B_aligned", dict(M=66, N=8, K=9), "rows of B and C are aligned, those of A are not"),
+        Case("nothing_divides", dict(M=67, N=70, K=21), "2 x 2 blocks"),
         own_sizes(M=(65, 140), N=(65, 140), K=(9, 40)),
         Case(
             "counted",
             dict(M=64, N=128, K=64),
-            note="2 blocks, 8 pairs of tiles; this one is counted",
+            "2 blocks, 8 pairs of tiles; this one is counted",
             again=drawn(M=(128, 256, 128), N=256, K=(80, 112, 16)),
         ),
     ),
@@ -167,8 +141,8 @@ PUZZLE = Puzzle(
             0.005,
             below=0.0332,
             hint=3,
-            says="A thread with one sum takes two numbers from the tiles for every product. With a square of sums it "
-            "uses each number for a whole row or column of them; and it can take four at a time.",
+            says="A thread with one sum takes two numbers from the tiles for every product. With a square of "
+            "sums it uses each number for a whole row or column of them; and it can take four at a time.",
         ),
         Gate(
             "bytes_per_flop",
@@ -201,8 +175,8 @@ PUZZLE = Puzzle(
         "those that are missing count as 0.",
         "The tiles have BM * BK / 4 and BK * BN / 4 fours. The threads of the block take one each, then the "
         "next as many, until all are copied. From the number of a four follow its row and its first column, "
-        "by division and remainder. Four neighbours of A are four steps of one row; in the transposed tile they "
-        "lie in four rows, so they are stored one by one. Four neighbours of B stay neighbours.",
+        "by division and remainder. Four neighbours of A are four steps of one row; in the transposed tile "
+        "they lie in four rows, so they are stored one by one. Four neighbours of B stay neighbours.",
         "A thread with eight neighbouring columns would read its second four where another thread reads its "
         "first, from the same banks. So the thread takes the four at 4 x, and again BN / 2 further on: then "
         "the threads of a row read neighbouring fours. The same with rows, and the sums must be stored in "

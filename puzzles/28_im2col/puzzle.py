@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from backwarp.reference import conv
 
-from backwarp.course import Case, Gate, In, Kernel, Mistake, Out, Puzzle
+from backwarp.course import Case, Gate, In, Kernel, Out, Puzzle
 from backwarp.course.conv_cases import (
     MATRIX,
     as_columns,
@@ -16,6 +16,7 @@ from backwarp.course.conv_cases import (
     own_sizes,
     unfolding,
 )
+from backwarp.course.mistakes import slow
 from backwarp.course.sizes import integers
 
 KERNEL = "im2col"
@@ -28,28 +29,19 @@ def columns(a, d):
 COLUMN, CHANNEL = "int column = idx % width;", "int c = idx / width;"
 STORE = "columns[row * width + column] = pixel;"
 
-
 MISTAKES = (
     # right, not yet fast
-    Mistake(
-        "channels next to each other",
-        ((COLUMN, "int column = idx / C_in;"), (CHANNEL, "int c = idx % C_in;")),
-        expect="slow",
-        line=STORE,
-    ),
-    Mistake(
+    slow("channels next to each other", STORE, ("idx % width", "idx / C_in"), ("idx / width", "idx % C_in")),
+    slow(
         "the patch in an array that is indexed at run time",
+        "bytes of local memory",
+        ("columns[row * width + column]", "patch[row % (R * S)]"),
+        ("for (int r = 0; r < R; r++) {", "float patch[64];\n    for (int r = 0; r < R; r++) {"),
         (
-            (STORE, "patch[row % (R * S)] = pixel;"),
-            ("for (int r = 0; r < R; r++) {", "float patch[64];\n    for (int r = 0; r < R; r++) {"),
-            (
-                "            patch[row % (R * S)] = pixel;\n        }\n    }\n",
-                "            patch[row % (R * S)] = pixel;\n        }\n    }\n#pragma unroll 1\n    for (int n = 0; n < R * S; n++) "
-                "columns[(c * R * S + n) * width + column] = patch[n];\n",
-            ),
+            "            patch[row % (R * S)] = pixel;\n        }\n    }\n",
+            "            patch[row % (R * S)] = pixel;\n        }\n    }\n#pragma unroll 1\n    for (int n = 0; n < R * S; n++) "
+            "columns[(c * R * S + n) * width + column] = patch[n];\n",
         ),
-        expect="slow",
-        line="bytes of local memory",
     ),
 )
 
@@ -83,37 +75,33 @@ PUZZLE = Puzzle(
         Case(
             "im2col_tiny",
             column_case(1, 1, 3, 4, 2, 2, stride=(2, 1), pad=(1, 0), dilation=(1, 2)),
-            note="the image of puzzle 13; done by hand in the lesson",
+            "the image of puzzle 13; done by hand in the lesson",
             inputs={"input": [[[[1, 2, 3, 4], [5, 6, 7, 8], [9, 10, 11, 12]]]]},
         ),
         Case(
             "one_pixel",
             column_case(1, 2, 3, 4, 2, 2, pad=(0, 1)),
+            "one pixel is 1; it is in the matrix 4 times",
             inputs={"input": np.arange(24) == 17},
-            note="one pixel is 1; it is in the matrix 4 times",
         ),
-        Case("filter_1x1", column_case(2, 3, 3, 5, 1, 1), note="the image again, the channels in front"),
-        Case("one_position", column_case(2, 3, 4, 3, 4, 3), note="the filter as large as the image"),
-        Case("one_channel", column_case(3, 1, 6, 5, 3, 2, pad=(1, 1)), note="a row is just a tap"),
+        Case("filter_1x1", column_case(2, 3, 3, 5, 1, 1), "the image again, the channels in front"),
+        Case("one_position", column_case(2, 3, 4, 3, 4, 3), "the filter as large as the image"),
+        Case("one_channel", column_case(3, 1, 6, 5, 3, 2, pad=(1, 1)), "a row is just a tap"),
         integers(column_case(2, 3, 7, 5, 3, 2), note="exact numbers"),
-        Case("stride_alone", column_case(2, 3, 9, 7, 3, 2, stride=(2, 3)), note="rows by 2, columns by 3"),
-        Case("padding_alone", column_case(2, 3, 4, 6, 3, 2, pad=(1, 2)), note="1 row, 2 columns of zeros"),
-        Case("dilation_alone", column_case(2, 2, 8, 9, 3, 3, dilation=(2, 3)), note="gaps of 1 and of 2"),
+        Case("stride_alone", column_case(2, 3, 9, 7, 3, 2, stride=(2, 3)), "rows by 2, columns by 3"),
+        Case("padding_alone", column_case(2, 3, 4, 6, 3, 2, pad=(1, 2)), "1 row, 2 columns of zeros"),
+        Case("dilation_alone", column_case(2, 2, 8, 9, 3, 3, dilation=(2, 3)), "gaps of 1 and of 2"),
         Case(
             "all_asymmetric",
             column_case(2, 3, 9, 8, 3, 2, stride=(2, 3), pad=(2, 1), dilation=(3, 2)),
-            note="every parameter differs between rows and columns",
+            "every parameter differs between rows and columns",
         ),
-        Case(
-            "padding_wider_than_filter",
-            column_case(1, 2, 3, 4, 2, 2, pad=(3, 2)),
-            note="patches of zeros only",
-        ),
+        Case("padding_wider_than_filter", column_case(1, 2, 3, 4, 2, 2, pad=(3, 2)), "patches of zeros only"),
         own_sizes(threads=(30, 90)),
         Case(
             "counted",
             column_case(2, 16, 8, 8, 3, 3, pad=(1, 1)),
-            note="144 x 128 elements from 16 x 128 pixels; this one is counted",
+            "144 x 128 elements from 16 x 128 pixels; this one is counted",
             again=lambda pick: column_case(
                 3, pick(9, 13), 4 * pick(3, 4), 16, 5, S := pick(5, 7, 2), pad=(2, S // 2)
             ),
@@ -126,8 +114,8 @@ PUZZLE = Puzzle(
             lambda d: 4.5 * stores(d),
             below=9_216,
             hint=3,
-            says="Elements that lie far apart take a sector each. Along a row of the matrix the position changes, q "
-            "the fastest: let it change from thread to thread, the channel the slowest.",
+            says="Elements that lie far apart take a sector each. Along a row of the matrix the position "
+            "changes, q the fastest: let it change from thread to thread, the channel the slowest.",
         ),
         Gate(
             "global_load_sectors",
@@ -146,7 +134,7 @@ PUZZLE = Puzzle(
         "in memory, s the fastest, so that the weights, as they are, make a matrix with the same order. "
         "Every element of the matrix must be written; where a tap lies on padding, write 0.",
         "A column belongs to a position (b, p, q), numbered with q the fastest and b the slowest. A warp "
-        "writes side by side if its threads have neighbouring columns in the same row: so idx counts "
-        "through the columns first (remainder), and the channel is what is left (quotient).",
+        "writes side by side if its threads have neighbouring columns in the same row: so idx counts through "
+        "the columns first (remainder), and the channel is what is left (quotient).",
     ),
 )

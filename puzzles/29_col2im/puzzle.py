@@ -18,6 +18,7 @@ from backwarp.course.conv_cases import (
     shape,
     unfolding,
 )
+from backwarp.course.mistakes import slow
 from backwarp.course.sizes import gradient_check, integers
 
 KERNEL = "col2im"
@@ -34,10 +35,7 @@ def loss(x, a, d):
 
 
 SUM = "float sum = 0.0f;"
-ROW_EXISTS = "if (down < 0 || down % stride_h != 0 || down / stride_h >= H_out) continue;"
-COLUMN_EXISTS = "if (right < 0 || right % stride_w != 0 || right / stride_w >= W_out) continue;"
 ADD = "sum += grad_columns[row * width + column];"
-SPLIT = "int w = idx % W, h = idx / W % H;"
 SCATTER = """\
 for (int i = idx; i < C_in * R * S * width; i += batch * C_in * H * W) {
         int row = i / width, column = i % width;
@@ -51,34 +49,24 @@ for (int i = idx; i < C_in * R * S * width; i += batch * C_in * H * W) {
     return;
     float sum = 0.0f;"""
 
-
 MISTAKES = (
     # right, not yet fast
-    Mistake("scattered with atomics", (SUM, SCATTER), expect="slow", line="atomicAdd("),
-    Mistake(
+    slow("scattered with atomics", "atomicAdd(", (SUM, SCATTER)),
+    slow(
         "neighbours down the image",
-        (
-            (SPLIT, "int h = idx % H, w = idx / H % W;"),
-            ("grad_input[idx] = sum;", "grad_input[((b * C_in + c) * H + h) * W + w] = sum;"),
-        ),
-        expect="slow",
-        line=ADD,
+        ADD,
+        ("w = idx % W, h = idx / W % H", "h = idx % H, w = idx / H % W"),
+        ("grad_input[idx]", "grad_input[((b * C_in + c) * H + h) * W + w]"),
     ),
     # the position
     Mistake(
         "remainder of a negative",
         (
-            (
-                ROW_EXISTS,
-                "if (down % stride_h > 0 || down <= -stride_h || down / stride_h >= H_out) continue;",
-            ),
-            (
-                COLUMN_EXISTS,
-                "if (right % stride_w > 0 || right <= -stride_w || right / stride_w >= W_out) continue;",
-            ),
+            ("< 0 || down % stride_h != 0", "% stride_h > 0 || down <= -stride_h"),
+            ("< 0 || right % stride_w != 0", "% stride_w > 0 || right <= -stride_w"),
         ),
-        says="Entries of positions above or left of the first one are counted at position 0: in C, -1 / 2 "
-        "is 0 and -1 % 2 is -1.",
+        says="Entries of positions above or left of the first one are counted at position 0: in C, -1 / 2 is "
+        "0 and -1 % 2 is -1.",
         hint=2,
     ),
 )
@@ -114,30 +102,26 @@ PUZZLE = Puzzle(
         Case(
             "col2im_tiny",
             column_case(1, 1, 3, 4, 2, 2, stride=(2, 1), pad=(1, 0), dilation=(1, 2)),
-            note="the layer of puzzle 28; done by hand in the lesson",
+            "the layer of puzzle 28; done by hand in the lesson",
             inputs={"grad_columns": [[2, 4, 6, -2], [-1, -2, -3, 1], [1, 2, 3, -1], [3, 6, 9, -3]]},
         ),
         Case(
             "filter_1x1_stride_2",
             column_case(2, 3, 6, 5, 1, 1, stride=(2, 2)),
-            note="three in four elements are in no column",
+            "three in four elements are in no column",
         ),
-        Case("drawn", column_case(1, 2, 3, 4, 2, 2), note="the picture of the lesson", values="integers"),
-        Case("one_position", column_case(2, 3, 4, 3, 4, 3), note="the filter as large as the image"),
-        Case("one_channel", column_case(3, 1, 6, 5, 3, 2, pad=(1, 1)), note="a row is just a tap"),
+        Case("drawn", column_case(1, 2, 3, 4, 2, 2), "the picture of the lesson", values="integers"),
+        Case("one_position", column_case(2, 3, 4, 3, 4, 3), "the filter as large as the image"),
+        Case("one_channel", column_case(3, 1, 6, 5, 3, 2, pad=(1, 1)), "a row is just a tap"),
         integers(column_case(2, 3, 7, 5, 3, 2)),
-        Case("padding_alone", column_case(2, 3, 4, 6, 3, 2, pad=(1, 2)), note="1 row, 2 columns of zeros"),
-        Case("dilation_alone", column_case(2, 2, 8, 9, 3, 3, dilation=(2, 3)), note="gaps of 1 and of 2"),
+        Case("padding_alone", column_case(2, 3, 4, 6, 3, 2, pad=(1, 2)), "1 row, 2 columns of zeros"),
+        Case("dilation_alone", column_case(2, 2, 8, 9, 3, 3, dilation=(2, 3)), "gaps of 1 and of 2"),
         Case(
             "all_asymmetric",
             column_case(2, 3, 9, 8, 3, 2, stride=(2, 3), pad=(2, 1), dilation=(3, 2)),
-            note="no two parameters of rows and columns agree",
+            "no two parameters of rows and columns agree",
         ),
-        Case(
-            "remainder_rows",
-            column_case(2, 3, 10, 8, 3, 3, stride=(2, 2)),
-            note="the last row is in no column",
-        ),
+        Case("remainder_rows", column_case(2, 3, 10, 8, 3, 3, stride=(2, 2)), "the last row is in no column"),
         gradient_check(
             "measured",
             column_case(1, 2, 4, 5, 3, 2, stride=(2, 1), pad=(1, 1)),
@@ -146,14 +130,14 @@ PUZZLE = Puzzle(
         Case(
             "wide_matrix",
             column_case(1, 2, 183, 181, 1, 1),
+            "two rows of more columns than a short can count",
             stress=True,
-            note="two rows of more columns than a short can count",
         ),
         own_sizes(threads=(30, 90)),
         Case(
             "counted",
             column_case(2, 16, 8, 8, 3, 3, pad=(1, 1)),
-            note="144 x 128 entries to 16 x 128 elements; this one is counted",
+            "144 x 128 entries to 16 x 128 elements; this one is counted",
             again=lambda pick: column_case(
                 3, pick(9, 13), 4 * pick(3, 4), 16, 5, S := pick(5, 7, 2), pad=(2, S // 2)
             ),
@@ -165,17 +149,16 @@ PUZZLE = Puzzle(
             "global_atomic_operations",
             0,
             below=15488,
-            hint=1,
-            says="An atomic is for an element to which several threads add. Let each element of the image fetch its "
-            "own entries: then one thread has its sum, in one order, and stores it.",
+            says="An atomic is for an element to which several threads add. Let each element of the image "
+            "fetch its own entries: then one thread has its sum, in one order, and stores it.",
         ),
         Gate(
             "global_load_sectors",
             lambda d: 5 * entries(d) / 32,
             below=4_224,
             hint=3,
-            says="Entries that lie far apart take a sector each. Along a row of the matrix q changes, and along a row "
-            "of the image w: let neighbours have neighbouring w.",
+            says="Entries that lie far apart take a sector each. Along a row of the matrix q changes, and "
+            "along a row of the image w: let neighbours have neighbouring w.",
         ),
         *Gate.limits(
             "counted",

@@ -5,14 +5,12 @@ from __future__ import annotations
 from backwarp.course import Case, Gate, Mistake, Puzzle
 from backwarp.course.conv_cases import column_sizes, ints, own_sizes, size
 from backwarp.course.convolutions import forward
+from backwarp.course.mistakes import slow
 from backwarp.course.sizes import integers
 from backwarp.course.tile_limits import implicit_product, in_tiles, one_tile_each, tile_limits
 
 KERNEL = "implicit_gemm_forward"
-
-
 LOOP = "for (int start = 0; start < rows; start += TILE) {"
-PATCHES = "patches[y][x] = inside ? input[((b * C_in + c) * H + h) * W + w] : 0.0f;"
 USED = "__syncthreads();  // nobody needs them any more"
 ADD = "sum += filters[y][i] * patches[i][x];"
 PIXEL = "sum += weights[k * rows + (c * R + r) * S + s] * input[((b * C_in + c) * H + h) * W + w];"
@@ -28,58 +26,46 @@ for (int c = 0; c < C_in && k < C_out && column < width; c++) {{
     }}
     """
 
-
 MISTAKES = (
     # right, not yet fast
-    Mistake(
+    slow(
         "no tiles, as in puzzle 13",
+        "sum += weights[k * rows + (c * R + r) * S + s]",
         (LOOP, PUZZLE_13 + LOOP.replace("start = 0", "start = rows")),
-        expect="slow",
-        line="sum += weights[k * rows + (c * R + r) * S + s]",
     ),
-    Mistake(
+    slow(
         "tile of pixels kept by columns",
-        ((PATCHES, PATCHES.replace("[y][x]", "[x][y]")), (ADD, ADD.replace("[i][x]", "[x][i]"))),
-        expect="slow",
-        line=ADD.replace("[i][x]", "[x][i]"),
+        ADD.replace("[i][x]", "[x][i]"),
+        ("patches[y][x]", "patches[x][y]"),
+        ("patches[i][x]", "patches[x][i]"),
     ),
-    Mistake(
+    slow(
         "a line of the tile in an array that is indexed at run time",
+        "bytes of local memory",
+        ("sum += filters[y][i] *", "line[i] ="),
+        ("for (int i = 0; i < TILE; i++) {", "float line[TILE];\n        for (int i = 0; i < TILE; i++) {"),
         (
-            (ADD, "line[i] = patches[i][x];"),
-            (
-                "for (int i = 0; i < TILE; i++) {",
-                "float line[TILE];\n        for (int i = 0; i < TILE; i++) {",
-            ),
-            (
-                "        " + USED,
-                "#pragma unroll 1\n        for (int i = 0; i < TILE; i++) sum += filters[y][i] * line[i];\n"
-                "        " + USED,
-            ),
+            "        " + USED,
+            "#pragma unroll 1\n        for (int i = 0; i < TILE; i++) sum += filters[y][i] * line[i];\n"
+            "        " + USED,
         ),
-        expect="slow",
-        line="bytes of local memory",
     ),
     # the convolution
     Mistake(
         "blocks exchanged",
-        (
-            ("blockIdx.y * TILE + y", "blockIdx.x * TILE + y"),
-            ("blockIdx.x * TILE + x", "blockIdx.y * TILE + x"),
-        ),
+        (("y * TILE", "x * TILE"), ("x * TILE + x", "y * TILE + x")),
         says="Block (x, y) computes the tile of block (y, x): x counts the tiles of positions, y those of "
         "filters.",
     ),
 )
-
 
 PUZZLE = Puzzle(
     title="Implicit GEMM, forward",
     part=4,
     teaches="How a convolution is a matrix product without the matrix: its tiles are filled from the image.",
     practice=(
-        "The first paper on cuDNN (Chetlur et al., 2014) forms the tiles of the matrix on the fly like "
-        "this; CUTLASS calls it implicit GEMM, too."
+        "The first paper on cuDNN (Chetlur et al., 2014) forms the tiles of the matrix on the fly like this; "
+        "CUTLASS calls it implicit GEMM, too."
     ),
     lines=24,
     kernels=(forward(KERNEL, one_tile_each, ints()),),
@@ -89,37 +75,33 @@ PUZZLE = Puzzle(
         Case(
             "implicit_gemm_tiny",
             size(1, 1, 3, 4, 1, 2, 2, stride=(2, 1), pad=(1, 0), dilation=(1, 2)),
-            note="the layer of puzzle 28; done by hand in the lesson",
+            "the layer of puzzle 28; done by hand in the lesson",
             inputs={
                 "input": [[[[1, 2, 3, 4], [5, 6, 7, 8], [9, 10, 11, 12]]]],
                 "weights": [[[[2, -1], [1, 3]]]],
                 "bias": [1],
             },
         ),
-        Case("filter_1x1", size(2, 5, 3, 4, 3, 1, 1), note="the column matrix is the image"),
-        Case("one_position", size(2, 3, 4, 3, 5, 4, 3), note="the filter as large as the image"),
-        Case("one_channel", size(3, 1, 6, 5, 2, 3, 2, pad=(1, 1)), note="a row is just a tap"),
-        Case("drawn", size(1, 2, 4, 6, 5, 2, 3), note="drawn in the lesson, with tiles of 4 x 4"),
+        Case("filter_1x1", size(2, 5, 3, 4, 3, 1, 1), "the column matrix is the image"),
+        Case("one_position", size(2, 3, 4, 3, 5, 4, 3), "the filter as large as the image"),
+        Case("one_channel", size(3, 1, 6, 5, 2, 3, 2, pad=(1, 1)), "a row is just a tap"),
+        Case("drawn", size(1, 2, 4, 6, 5, 2, 3), "drawn in the lesson, with tiles of 4 x 4"),
         integers(size(2, 3, 7, 5, 4, 3, 2)),
-        Case("full_tiles", size(2, 4, 5, 5, 16, 2, 2), note="nothing to guard: 16 x 16 times 16 x 32"),
-        Case("stride_alone", size(2, 3, 9, 7, 4, 3, 2, stride=(2, 3)), note="rows by 2, columns by 3"),
-        Case("padding_alone", size(2, 3, 4, 6, 2, 3, 2, pad=(1, 2)), note="1 row, 2 columns of zeros"),
-        Case("dilation_alone", size(2, 2, 8, 9, 3, 3, 3, dilation=(2, 3)), note="gaps of 1 and of 2"),
+        Case("full_tiles", size(2, 4, 5, 5, 16, 2, 2), "nothing to guard: 16 x 16 times 16 x 32"),
+        Case("stride_alone", size(2, 3, 9, 7, 4, 3, 2, stride=(2, 3)), "rows by 2, columns by 3"),
+        Case("padding_alone", size(2, 3, 4, 6, 2, 3, 2, pad=(1, 2)), "1 row, 2 columns of zeros"),
+        Case("dilation_alone", size(2, 2, 8, 9, 3, 3, 3, dilation=(2, 3)), "gaps of 1 and of 2"),
         Case(
             "all_asymmetric",
             size(2, 3, 9, 8, 4, 3, 2, stride=(2, 3), pad=(2, 1), dilation=(3, 2)),
-            note="every parameter differs between rows and columns",
+            "every parameter differs between rows and columns",
         ),
-        Case(
-            "nothing_divides",
-            size(1, 5, 7, 6, 17, 3, 3, pad=(1, 1)),
-            note="17 filters, 45 rows, 42 positions",
-        ),
+        Case("nothing_divides", size(1, 5, 7, 6, 17, 3, 3, pad=(1, 1)), "17 filters, 45 rows, 42 positions"),
         own_sizes(C_out=(2, 20)),
         Case(
             "counted",
             size(1, 16, 8, 8, 32, 3, 3, pad=(1, 1)),
-            note="2 x 4 blocks, 9 pairs of tiles; this one is counted",
+            "2 x 4 blocks, 9 pairs of tiles; this one is counted",
             again=lambda pick: size(2, pick(7, 10), 4, 16, 64, 5, S := pick(5, 7, 2), pad=(2, S // 2)),
         ),
     ),
@@ -146,8 +128,8 @@ PUZZLE = Puzzle(
             "conflicts_per_request",
             0.2,
             hint=2,
-            says="Lanes that want different words of one bank wait for each other (puzzle 25): the thread's x should "
-            "be the last index.",
+            says="Lanes that want different words of one bank wait for each other (puzzle 25): the thread's "
+            "x should be the last index.",
         ),
         *tile_limits("counted", KERNEL, implicit_product),
     ),
@@ -162,7 +144,7 @@ PUZZLE = Puzzle(
         "stretch, and so do its tap and channel. Both barriers stay where they were.",
         "A row of the matrix is split like an element of a filter: remainder by S is s, then remainder by R "
         "is r, and the rest is c. A column is split by W_out and H_out into q, p and b. The output is not "
-        "the product's matrix: the element of filter k at (b, p, q) is stored where the output has it, "
-        "batch the slowest, then the filter, then row and column.",
+        "the product's matrix: the element of filter k at (b, p, q) is stored where the output has it, batch "
+        "the slowest, then the filter, then row and column.",
     ),
 )

@@ -9,6 +9,7 @@ from math import prod
 from backwarp.course import Case, Gate, Gradient, Launch, Mistake, Puzzle, ceil_div, mistakes_in
 from backwarp.course.conv_cases import ints, output_sizes, own_sizes, size, solid
 from backwarp.course.convolutions import backward_input, backward_solid, loss_of_input, loss_of_solid
+from backwarp.course.mistakes import slow
 from backwarp.course.sizes import gradient_check, integers
 from backwarp.course.tile_limits import in_tiles, tile_limits
 
@@ -39,15 +40,8 @@ def flops(d):
     return int(1.2 * 2 * sum(map(prod, dense(d))))
 
 
-TAPS_R = "int taps_r = (R - first_r + stride_h - 1) / stride_h;"
-TAPS_S = "int taps_s = (S - first_s + stride_w - 1) / stride_w;"
-ROWS = "int rows = (H - class_h + stride_h - 1) / stride_h;"
 LOOP = "for (int start = 0; start < depth; start += TILE) {"
 R_OF, S_OF = "int r = first_r + i / taps_s % taps_r * stride_h;", "int s = first_s + i % taps_s * stride_w;"
-Q = "int q = column + (class_w + pad_w) / stride_w - i % taps_s;"
-P = "int p = row + (class_h + pad_h) / stride_h - i / taps_s % taps_r;"
-FILTERS = "filters[y][x] = i < depth && c < C_in ?"
-GRADS = "grads[y][x] = i < depth && inside ? grad_output[((b * C_out + k) * H_out + p) * W_out + q] : 0.0f;"
 BY_ITSELF = """for (int i = 0; i < depth && c < C_in && n < elements; i++) {
         int t = i / taps_s % taps_r, u = i % taps_s, k = i / (taps_s * taps_r);
         int p = row + (class_h + pad_h) / stride_h - t, q = column + (class_w + pad_w) / stride_w - u;
@@ -57,53 +51,42 @@ BY_ITSELF = """for (int i = 0; i < depth && c < C_in && n < elements; i++) {
     }
     """
 
-
 MISTAKES = mistakes_in(
     KERNEL,
     # right, not yet fast
-    Mistake(
+    slow(
         "every thread by itself, as in puzzle 13",
+        "sum += grad * weights[",
         (LOOP, BY_ITSELF + LOOP.replace("start = 0", "start = depth")),
-        expect="slow",
-        line="sum += grad * weights[",
     ),
-    Mistake(
+    slow(
         "all taps in every class",
-        (
-            (TAPS_R, "int taps_r = R;"),
-            (TAPS_S, "int taps_s = S;"),
-            (R_OF, "int r = i / taps_s % taps_r;"),
-            (S_OF, "int s = i % taps_s;"),
-            (
-                FILTERS,
-                FILTERS.replace("c < C_in", "c < C_in && r % stride_h == first_r && s % stride_w == first_s"),
-            ),
-            (Q, Q.replace("taps_s;", "taps_s / stride_w;")),
-            (P, P.replace("taps_r;", "taps_r / stride_h;")),
-        ),
-        expect="slow",
-        line="sum += filters[y][j] * grads[j][x];",
+        "sum += filters[y][j] * grads[j][x];",
+        ("(R - first_r + stride_h - 1) / stride_h", "R"),
+        ("(S - first_s + stride_w - 1) / stride_w", "S"),
+        ("first_r + i / taps_s % taps_r * stride_h", "i / taps_s % taps_r"),
+        ("first_s + i % taps_s * stride_w", "i % taps_s"),
+        ("? weights", "&& r % stride_h == first_r && s % stride_w == first_s ? weights"),
+        ("- i % taps_s", "- i % taps_s / stride_w"),
+        ("- i / taps_s % taps_r", "- i / taps_s % taps_r / stride_h"),
     ),
-    Mistake(
+    slow(
         "tile of grad_output kept by columns",
-        ((GRADS, GRADS.replace("[y][x]", "[x][y]")), ("grads[j][x];", "grads[x][j];")),
-        expect="slow",
-        line="sum += filters[y][j] * grads[x][j];",
+        "sum += filters[y][j] * grads[x][j];",
+        ("grads[y][x]", "grads[x][y]"),
+        ("grads[j][x]", "grads[x][j]"),
     ),
     # the classes
     Mistake(
         "rows of a class rounded down",
-        (
-            (ROWS, "int rows = (H - class_h) / stride_h;"),
-            ("int cols = (W - class_w + stride_w - 1) / stride_w;", "int cols = (W - class_w) / stride_w;"),
-        ),
+        (("class_h + stride_h - 1", "class_h"), ("class_w + stride_w - 1", "class_w")),
         says="The last row or column of some classes is missing: their numbers, (H - class_h) / stride_h, "
         "must be rounded up.",
     ),
     # barriers and tails
     Mistake(
         "tail missing",
-        (LOOP, LOOP.replace("start < depth", "start + TILE <= depth")),
+        ("< depth;", "+ TILE <= depth;"),
         says="The products after the last full stretch are missing: use the last tiles too, padded with 0.",
         hint=2,
     ),
@@ -126,13 +109,11 @@ def costs(kernel, case, below):
             kernels=(kernel,),
             case=case,
             below=below[0],
-            hint=1,
             says="The zeros between the steps of the stride need no products: let every class loop over its "
             "own taps only.",
         ),
         Gate(
             "global_bytes",
-            # the sectors of what lies a stride apart, three times what is in them
             lambda d: (
                 3.05
                 * 4
@@ -142,8 +123,8 @@ def costs(kernel, case, below):
             case=case,
             below=below[1],
             hint=2,
-            says="Neighbours need the same weights and grad_output: let the block read each element of a tile once, "
-            "into shared memory.",
+            says="Neighbours need the same weights and grad_output: let the block read each element of a "
+            "tile once, into shared memory.",
         ),
         *tile_limits(case, kernel, dense, but="flops"),
     )
@@ -169,17 +150,17 @@ PUZZLE = Puzzle(
         Case(
             "implicit_bd_tiny",
             size(1, 1, 3, 4, 1, 3, 2, stride=(2, 1), pad=(1, 0)),
-            note="done by hand in the lesson",
+            "done by hand in the lesson",
             inputs={"grad_output": [[[[1, 2, 3], [-1, 0, 2]]]], "weights": [[[[1, 2], [3, -1], [0, 4]]]]},
         ),
-        Case("output_1x1", size(3, 2, 4, 3, 3, 4, 3), note="stride 1: one class"),
-        Case("drawn", size(1, 1, 5, 7, 2, 3, 3, stride=(2, 2), pad=(1, 1)), note="the picture; four classes"),
+        Case("output_1x1", size(3, 2, 4, 3, 3, 4, 3), "stride 1: one class"),
+        Case("drawn", size(1, 1, 5, 7, 2, 3, 3, stride=(2, 2), pad=(1, 1)), "the picture; four classes"),
         Case(
             "filter_1x1_stride_2",
             size(2, 3, 7, 5, 4, 1, 1, stride=(2, 2)),
-            note="three of four classes have no tap",
+            "three of four classes have no tap",
         ),
-        Case("one_channel", size(3, 1, 6, 5, 2, 2, 3, stride=(1, 2), pad=(1, 2)), note="strides differ"),
+        Case("one_channel", size(3, 1, 6, 5, 2, 2, 3, stride=(1, 2), pad=(1, 2)), "strides differ"),
         gradient_check(
             "implicit_bd_numerical_gradient_check",
             size(2, 2, 5, 4, 2, 3, 2, stride=(2, 1), pad=(1, 1)),
@@ -188,37 +169,37 @@ PUZZLE = Puzzle(
         Case(
             "stride_larger_than_filter",
             size(2, 2, 8, 9, 3, 2, 2, stride=(3, 4), pad=(1, 0)),
-            note="12 classes, some without taps",
+            "12 classes, some without taps",
         ),
         Case(
             "narrow",
             size(2, 2, 7, 1, 3, 2, 2, stride=(2, 3), pad=(0, 1)),
-            note="W less than the stride: classes without elements",
+            "W less than the stride: classes without elements",
         ),
         integers(size(2, 17, 5, 6, 3, 3, 3, stride=(2, 2), pad=(0, 1)), note="one channel more than a tile"),
         Case(
             "two_stretches",
             size(2, 3, 9, 8, 11, 3, 3, stride=(2, 2), pad=(1, 1)),
-            note="11 to 44 products for each element",
+            "11 to 44 products for each element",
         ),
         own_sizes(C_out=(2, 20)),
         Case(
             "sound",
             size(2, 3, 1, 13, 5, 1, 4, stride=(1, 3), pad=(0, 2)),
+            "one dimension: three classes",
             kernels=(SOLID,),
-            note="one dimension: three classes",
         ),
         Case(
             "video",
             size(2, 3, 4, 7, 3, 2, 3, stride=(1, 2), pad=(0, 1), D=5, T=3, stride_d=3, pad_d=2),
+            "no two directions agree; six classes",
             kernels=(SOLID,),
-            note="no two directions agree; six classes",
         ),
         Case(
             "video_few_taps",
             size(2, 2, 3, 4, 2, 1, 2, stride=(2, 2), D=4, T=2, stride_d=3, pad_d=1),
+            "12 classes, some without taps",
             kernels=(SOLID,),
-            note="12 classes, some without taps",
         ),
         gradient_check(
             "video_numerical_gradient_check",
@@ -229,8 +210,8 @@ PUZZLE = Puzzle(
         Case(
             "video_counted",
             size(1, 16, 8, 8, 16, 3, 3, stride=(2, 2), pad=(1, 1), D=8, T=3, stride_d=2, pad_d=1),
+            "3 x 3 x 3, stride 2, padding 1",
             kernels=(SOLID,),
-            note="3 x 3 x 3, stride 2, padding 1",
             again=lambda pick: size(
                 2, 32, 4, 16, 32, 5, 2, stride=(2, 2), pad=(2, 0), D=2 * pick(1, 2), T=2, stride_d=2, pad_d=0
             ),
@@ -238,7 +219,7 @@ PUZZLE = Puzzle(
         Case(
             "counted",
             size(1, 32, 16, 16, 16, 3, 3, stride=(2, 2), pad=(1, 1)),
-            note="the usual 3 x 3, stride 2, padding 1: the case of the gates",
+            "the usual 3 x 3, stride 2, padding 1: the case of the gates",
             kernels=(KERNEL,),
             again=lambda pick: size(2, 48, 8, 32, 8 * pick(3, 4), 5, 5, stride=(2, 2), pad=(2, 2)),
         ),
@@ -256,13 +237,13 @@ PUZZLE = Puzzle(
         "either can come out as 0.",
         "Within a class everything is dense. The product has a row for each channel c, a column for each "
         "element of the class in all images, and C_out * taps_r * taps_s products for each sum. Taps count "
-        "fastest along s, then r, then k. A block whose first element is beyond the class leaves as a "
-        "whole, before it divides by its numbers of rows and columns. The walk is that of puzzle 26: y is c "
-        "in the tile of weights and the step in that of grad_output.",
-        "Row number m of a class is row class + m * stride of the image. Its position under the first tap "
-        "is m plus (class + padding) / stride, rounded down; each further tap of the class lies one "
-        "position earlier. Positions before 0 or past the last one count as 0 in the tile. The sum of a "
-        "class without taps is 0 and is stored. For the second kernel, write this once as a function of one direction, and call it "
-        "for d, h and w; a direction of length 1 needs no special case.",
+        "fastest along s, then r, then k. A block whose first element is beyond the class leaves as a whole, "
+        "before it divides by its numbers of rows and columns. The walk is that of puzzle 26: y is c in the "
+        "tile of weights and the step in that of grad_output.",
+        "Row number m of a class is row class + m * stride of the image. Its position under the first tap is "
+        "m plus (class + padding) / stride, rounded down; each further tap of the class lies one position "
+        "earlier. Positions before 0 or past the last one count as 0 in the tile. The sum of a class without "
+        "taps is 0 and is stored. For the second kernel, write this once as a function of one direction, and "
+        "call it for d, h and w; a direction of length 1 needs no special case.",
     ),
 )

@@ -7,7 +7,7 @@ from backwarp.reference import conv
 
 from backwarp.course import Case, Gate, Gradient, In, Int, Kernel, Launch, Out, Puzzle, ceil_div
 from backwarp.course.conv_cases import ints, one_thread_each, options, output_sizes, own_sizes, shape, size
-from backwarp.course.mistakes import Mistake, mistakes_in
+from backwarp.course.mistakes import Mistake, mistakes_in, slow
 from backwarp.course.sizes import gradient_check, integers
 from backwarp.course.tile_limits import tile_limits
 
@@ -45,11 +45,7 @@ def must_move(d, tile=TILE):
     return 4 * (positions * reads + d["splits"] * d["C_out"] * columns)
 
 
-TILES = "windows[TILE][TILE + 1];"
-LENGTH = "int length = (positions + splits - 1) / splits;"
 LOOP = "for (int start = first; start < last; start += TILE) {"
-GRADS = "grads[y][x] = i < last && k < C_out ?"
-WINDOWS = "windows[y][x] = i < last && inside ? input[((b * C_in + c) * H + h) * W + w] : 0.0f;"
 PRODUCT = "sum += grads[y][n] * windows[x][n];"
 ADD_LOOP = "for (int split = 0; split < splits; split++) {"
 PUZZLE_13 = """int own = j - y + x;
@@ -64,39 +60,31 @@ PUZZLE_13 = """int own = j - y + x;
     }
     """
 
-
 MISTAKES = (
     *mistakes_in(
         SPLIT,
         # right, not yet fast
-        Mistake(
+        slow(
             "no tiles, as in puzzle 13",
+            "float pixel = input[",
             (LOOP, PUZZLE_13 + LOOP.replace("start = first", "start = last")),
-            expect="slow",
-            line="float pixel = input[",
         ),
-        Mistake(
-            "windows not padded", (TILES, TILES.replace("TILE + 1", "TILE")), expect="slow", line=PRODUCT
-        ),
-        Mistake(
+        slow("windows not padded", PRODUCT, ("TILE + 1", "TILE")),
+        slow(
             "a barrier for every product",
+            "waits of warps at barriers",
             (PRODUCT, "__syncthreads();\n            " + PRODUCT),
-            expect="slow",
-            line="waits of warps at barriers",
         ),
         # the splits
         Mistake(
             "length rounded down",
-            (LENGTH, "int length = positions / splits;"),
+            ("(positions + splits - 1)", "positions"),
             says="The last positions are in no split: positions / splits is rounded down; it has to be "
             "rounded up.",
         ),
         Mistake(
             "stretch not cut at the end of the split",
-            (
-                (GRADS, GRADS.replace("i < last", "i < positions")),
-                (WINDOWS, WINDOWS.replace("i < last", "i < positions")),
-            ),
+            (("last && k", "positions && k"), ("i < last", "i < positions")),
             says="The last stretch of a split goes on with positions of the next one: past the split's end "
             "the tiles hold 0.",
             hint=2,
@@ -104,28 +92,24 @@ MISTAKES = (
     ),
     *mistakes_in(
         ADD,
-        Mistake(
+        slow(
             "splits added with atomics",
+            "atomicAdd(",
             (
-                (
-                    "sum += partial[split * weights + idx];",
-                    "atomicAdd(&grad_weights[idx], partial[split * weights + idx]);",
-                ),
-                (ADD_LOOP, "grad_weights[idx] = sum;\n    " + ADD_LOOP),
-                ("    }\n    grad_weights[idx] = sum;", "    }"),
+                "sum += partial[split * weights + idx]",
+                "atomicAdd(&grad_weights[idx], partial[split * weights + idx])",
             ),
-            expect="slow",
-            line="atomicAdd(",
+            (ADD_LOOP, "grad_weights[idx] = sum;\n    " + ADD_LOOP),
+            ("    }\n    grad_weights[idx] = sum;", "    }"),
         ),
-        Mistake(
+        slow(
             "second pass: neighbours far apart",
+            "add_splits: 115,200 bytes of global memory",
             (
                 "if (idx >= weights) return;",
                 "if (idx >= weights) return;\n"
                 "    if (weights % 16 == 0) idx = idx % (weights / 16) * 16 + idx / (weights / 16);",
             ),
-            expect="slow",
-            line="add_splits: 115,200 bytes of global memory",
         ),
     ),
 )
@@ -151,8 +135,8 @@ PUZZLE = Puzzle(
     part=4,
     teaches="How a matrix that is never stored is multiplied, and how blocks share a long sum.",
     practice=(
-        "CUTLASS splits this sum too (split-K), either with a workspace and a second kernel, as here, or "
-        "one block after the other."
+        "CUTLASS splits this sum too (split-K), either with a workspace and a second kernel, as here, or one "
+        "block after the other."
     ),
     lines=31,
     kernels=(
@@ -192,7 +176,7 @@ PUZZLE = Puzzle(
         Case(
             "implicit_bw_tiny",
             size(1, 1, 3, 3, 2, 2, 2, stride=(2, 2), pad=(1, 1)),
-            note="done by hand in the lesson",
+            "done by hand in the lesson",
             inputs={
                 "grad_output": [[[[1, 2], [3, -1]], [[0, 1], [-1, 2]]]],
                 "input": [[[[1, 2, 3], [4, 5, 6], [7, 8, 9]]]],
@@ -202,23 +186,19 @@ PUZZLE = Puzzle(
                 ],
             },
         ),
+        Case("output_1x1", size(3, 2, 4, 3, 3, 4, 3, splits=5), "3 positions for 5 splits: two have none"),
         Case(
-            "output_1x1", size(3, 2, 4, 3, 3, 4, 3, splits=5), note="3 positions for 5 splits: two have none"
-        ),
-        Case(
-            "drawn",
-            size(1, 1, 5, 5, 6, 3, 3, pad=(1, 1), stride=(2, 2)),
-            note="the picture, with tiles of 4 x 4",
+            "drawn", size(1, 1, 5, 5, 6, 3, 3, pad=(1, 1), stride=(2, 2)), "the picture, with tiles of 4 x 4"
         ),
         Case(
             "filter_1x1_stride_2",
             size(2, 17, 7, 9, 3, 1, 1, stride=(2, 2), splits=1),
-            note="one split; one column more than a tile",
+            "one split; one column more than a tile",
         ),
         Case(
             "one_channel_wide",
             size(3, 1, 5, 8, 17, 3, 5, pad=(0, 2)),
-            note="one row more than a tile, one column less; W > H",
+            "one row more than a tile, one column less; W > H",
         ),
         gradient_check(
             "implicit_bw_numerical_gradient_check",
@@ -231,18 +211,18 @@ PUZZLE = Puzzle(
         Case(
             "strides_differ",
             size(2, 8, 10, 9, 18, 3, 2, stride=(2, 3), pad=(1, 2), dilation=(2, 1), splits=1),
-            note="three full tiles of columns; every parameter differs between rows and columns",
+            "three full tiles of columns; every parameter differs between rows and columns",
         ),
         Case(
             "long_splits",
             size(3, 1, 7, 6, 2, 2, 2),
-            note="splits of 45 positions: three stretches, the last not full",
+            "splits of 45 positions: three stretches, the last not full",
         ),
         own_sizes(C_out=(2, 20), splits=(2, 5)),
         Case(
             "counted",
             size(2, 3, 12, 12, 16, 5, 5),
-            note="LeNet's second layer, 3 of 6 channels, 2 images: the case of the gates",
+            "LeNet's second layer, 3 of 6 channels, 2 images: the case of the gates",
             again=lambda pick: size(3, pick(4, 6), 10, 18, 32, 3, 3, splits=3),
         ),
     ),
@@ -255,24 +235,22 @@ PUZZLE = Puzzle(
             below=1_803_968,
             hint=2,
             says="A tile of 16 x 16 needs each element of its rows of grad_output and of its columns of "
-            "windows once: let the block read them into shared memory, neighbours along the "
-            "positions.",
+            "windows once: let the block read them into shared memory, neighbours along the positions.",
         ),
         Gate(
             "global_atomic_operations",
             0,
             hint=3,
             says="The order of atomic additions changes from run to run, and with it the last bits of the "
-            "sum. Store every split's sums in a place of its own; the second kernel adds them in "
-            "order.",
+            "sum. Store every split's sums in a place of its own; the second kernel adds them in order.",
         ),
         Gate(
             "conflicts_per_request",
             0.2,
             kernels=(SPLIT,),
             hint=3,
-            says="Lanes that want the same position of neighbouring windows want words that are a row of "
-            "the tile apart: with rows of an odd length these are in different banks (puzzle 25).",
+            says="Lanes that want the same position of neighbouring windows want words that are a row of the "
+            "tile apart: with rows of an odd length these are in different banks (puzzle 25).",
         ),
         *tile_limits(
             "counted", SPLIT, lambda d: [(d["C_out"], d["C_in"] * d["R"] * d["S"], s.size) for s in shares(d)]

@@ -9,7 +9,7 @@ from backwarp.reference import conv
 from backwarp.course import Case, Gate, Gradient, In, Kernel, Launch, Out, Puzzle, ceil_div
 from backwarp.course.conv_cases import ints, options, output_sizes, own_sizes, shape, size
 from backwarp.course.convolutions import loss_of_weights
-from backwarp.course.mistakes import Mistake, mistakes_in
+from backwarp.course.mistakes import Mistake, mistakes_in, slow
 from backwarp.course.sizes import gradient_check
 from backwarp.course.tile_limits import tile_limits
 
@@ -50,10 +50,6 @@ def sectors_read_once(d):
 
 LOOP = "for (int start = 0; start < positions; start += TILE) {"
 ZERO = "for (int i = 0; i < weights; i++) sums[i * THREADS + thread] = 0.0f;"
-NEXT = "int next = 0;  // the first row that is not in the ring"
-PUT = "pixels[i % (keep * W)] ="
-ROW = "const float* row = pixels + h % keep * W;"
-FETCH = "for (int i = max(next, top) * W + thread; i < end * W; i += THREADS) {"
 A_WEIGHT_EACH = """for (int i = 0, own = j - y + x; i < positions && k < filters && own < columns; i++) {
         int q = i % W_out, p = i / W_out % H_out, b = i / (W_out * H_out);
         int h = p * stride_h - pad_h + own / S % R * dilation_h;
@@ -80,54 +76,39 @@ ONE_CHANNEL_EACH = """for (int i = thread; i < weights; i += THREADS) {
     return;
     """
 
-
 MISTAKES = (
     *mistakes_in(
         GROUPED,
         # right, not yet fast
-        Mistake(
+        slow(
             "a thread per weight, as in puzzle 14",
+            "float pixel = input[((b * C_in + group * channels",
             (LOOP, A_WEIGHT_EACH + LOOP.replace("start = 0", "start = positions")),
-            expect="slow",
-            line="float pixel = input[((b * C_in + group * channels",
         ),
-        Mistake(
-            "tiles larger than the groups",
-            ("constexpr int TILE = 16;", "constexpr int TILE = 32;"),
-            expect="slow",
-            line="sum += grads[y][n] * windows[x][n];",
+        slow(
+            "tiles larger than the groups", "sum += grads[y][n] * windows[x][n];", ("TILE = 16", "TILE = 32")
         ),
-        Mistake(
-            "windows not padded",
-            ("windows[TILE][TILE + 1];", "windows[TILE][TILE];"),
-            expect="slow",
-            line="sum += grads[y][n] * windows[x][n];",
-        ),
+        slow("windows not padded", "sum += grads[y][n] * windows[x][n];", ("TILE + 1", "TILE")),
     ),
     *mistakes_in(
         DEPTHWISE,
-        Mistake(
+        slow(
             "depthwise: a thread per weight, as in puzzle 14",
+            "float pixel = input[((b * C_in + c) * H + h) * W + w];",
             (ZERO, ONE_CHANNEL_EACH + ZERO),
-            expect="slow",
-            line="float pixel = input[((b * C_in + c) * H + h) * W + w];",
         ),
-        Mistake(
+        slow(
             "rows that two stretches need fetched twice",
-            (FETCH, FETCH.replace("next", "0")),
-            expect="slow",
-            line="pixels[i % (keep * W)] = input[",
+            "pixels[i % (keep * W)] = input[",
+            ("next, top", "0, top"),
         ),
-        Mistake(
+        slow(
             "depthwise: sums of the threads far apart",
-            (
-                ("sums[i * THREADS + thread] = 0.0f;", "sums[thread * weights + i] = 0.0f;"),
-                ("sums + (f * R + r) * S * THREADS + thread;", "sums + thread * weights + (f * R + r) * S;"),
-                ("own[s * THREADS] +=", "own[s] +="),
-                ("sum += sums[i * THREADS + n];", "sum += sums[n * weights + i];"),
-            ),
-            expect="slow",
-            line="passes over the banks of shared memory",
+            "passes over the banks of shared memory",
+            ("i * THREADS + thread", "thread * weights + i"),
+            ("(f * R + r) * S * THREADS + thread", "thread * weights + (f * R + r) * S"),
+            ("s * THREADS", "s"),
+            ("i * THREADS + n", "n * weights + i"),
         ),
         # depthwise: the ring
         Mistake(
@@ -137,17 +118,17 @@ MISTAKES = (
         ),
         Mistake(
             "the first image's rows for all",
-            ((NEXT, ""), (ZERO, ZERO + "\n    int next = 0;")),
+            (
+                ("int next = 0;  // the first row that is not in the ring", ""),
+                (ZERO, ZERO + "\n    int next = 0;"),
+            ),
             says="An image starts with rows of the one before: at its start none of its own rows are in the "
             "ring, so fetch from its first row on.",
             hint=2,
         ),
         Mistake(
             "rows put where the stretch has them",
-            (
-                (ROW, ROW.replace("h % keep", "(h - top)")),
-                (PUT, PUT.replace("i % (keep * W)", "i - top * W")),
-            ),
+            (("h % keep * W", "(h - top) * W"), ("i % (keep * W)", "i - top * W")),
             says="Rows are stored and looked up at their distance from the stretch's first row, so those "
             "from the previous stretch are not found again: row h belongs at h % keep.",
             hint=2,
@@ -195,8 +176,8 @@ PUZZLE = Puzzle(
     part=4,
     teaches="How one launch multiplies the matrices of all groups, and what to do where tiles are too large.",
     practice=(
-        "cuDNN computes all groups of a convolution in one call as well: the number of groups belongs to "
-        "its description."
+        "cuDNN computes all groups of a convolution in one call as well: the number of groups belongs to its "
+        "description."
     ),
     lines=62,
     kernels=(
@@ -210,8 +191,8 @@ PUZZLE = Puzzle(
         Case(
             "implicit_grouped_tiny",
             size(1, 4, 1, 2, 4, 1, 1, groups=2),
+            "the numbers of puzzle 14; done by hand in the lesson",
             kernels=(GROUPED,),
-            note="the numbers of puzzle 14; done by hand in the lesson",
             inputs={
                 "grad_output": [[[[1, 2]], [[3, -1]], [[1, 1]], [[2, 0]]]],
                 "input": [[[[1, 2]], [[3, 4]], [[5, 6]], [[7, 8]]]],
@@ -220,37 +201,35 @@ PUZZLE = Puzzle(
         Case(
             "implicit_depthwise_tiny",
             size(1, 1, 3, 3, 1, 2, 2, groups=1),
-            note="done by hand in the lesson",
+            "done by hand in the lesson",
             inputs={"grad_output": [[[[1, 2], [3, -1]]]], "input": [[[[1, 2, 3], [4, 5, 6], [7, 8, 9]]]]},
         ),
         Case(
             "two_stretches",
             size(1, 1, 10, 2, 1, 2, 1, groups=1),
+            "9 rows of grad_output: the ring goes round",
             kernels=(DEPTHWISE,),
-            note="9 rows of grad_output: the ring goes round",
         ),
         Case(
-            "output_1x1",
-            size(3, 2, 5, 3, 4, 3, 2, dilation=(2, 2), groups=2),
-            note="two filters for each channel",
+            "output_1x1", size(3, 2, 5, 3, 4, 3, 2, dilation=(2, 2), groups=2), "two filters for each channel"
         ),
-        Case("one_channel", size(2, 1, 4, 7, 3, 2, 3, groups=1), note="one channel, three filters; W > H"),
+        Case("one_channel", size(2, 1, 4, 7, 3, 2, 3, groups=1), "one channel, three filters; W > H"),
         Case(
             "one_group",
             size(2, 4, 5, 4, 18, 4, 2, groups=1),
-            note="an ordinary convolution; two full tiles of columns",
+            "an ordinary convolution; two full tiles of columns",
             kernels=(GROUPED,),
         ),
         Case(
             "filter_1x1_stride_2",
             size(1, 34, 5, 3, 4, 1, 1, stride=(2, 2), groups=2),
-            note="groups of 17 channels, one more than a tile",
+            "groups of 17 channels, one more than a tile",
             kernels=(GROUPED,),
         ),
         Case(
             "seventeen_filters",
             size(1, 2, 3, 6, 34, 3, 5, pad=(1, 0), groups=2),
-            note="groups of 17 filters, one more than a tile, and of 15 columns, one less",
+            "groups of 17 filters, one more than a tile, and of 15 columns, one less",
             kernels=(GROUPED,),
         ),
         gradient_check(
@@ -261,7 +240,7 @@ PUZZLE = Puzzle(
         Case(
             "grouped_integers",
             size(2, 6, 6, 5, 4, 3, 2, stride=(1, 2), pad=(2, 1), dilation=(2, 1), groups=2),
-            note="exact sums",
+            "exact sums",
             values="integers",
             kernels=(GROUPED,),
         ),
@@ -273,41 +252,41 @@ PUZZLE = Puzzle(
         Case(
             "stride_larger_than_filter",
             size(2, 2, 37, 5, 2, 2, 1, stride=(4, 3), pad=(1, 0), groups=2),
-            note="rows of the input that no filter meets",
+            "rows of the input that no filter meets",
             kernels=(DEPTHWISE,),
         ),
         Case(
             "depthwise_integers",
             size(2, 2, 25, 9, 2, 3, 4, stride=(2, 1), pad=(2, 3), dilation=(3, 2), groups=2),
-            note="12 rows of grad_output",
+            "12 rows of grad_output",
             values="integers",
             kernels=(DEPTHWISE,),
         ),
         Case(
             "drawn",
             size(1, 4, 3, 4, 6, 1, 3, groups=2),
-            note="the picture: 3 filters and 2 channels a group",
+            "the picture: 3 filters and 2 channels a group",
             kernels=(GROUPED,),
         ),
         Case(
             "drawn_depthwise",
             size(1, 1, 7, 6, 1, 3, 3, pad=(1, 1), groups=1),
-            note="the picture",
+            "the picture",
             kernels=(DEPTHWISE,),
         ),
         Case(
             "counted_depthwise",
             size(2, 4, 16, 16, 8, 3, 3, stride=(1, 2), pad=(1, 1), groups=4),
-            note="two filters for each channel: the case of the gates",
+            "two filters for each channel: the case of the gates",
             kernels=(DEPTHWISE,),
             again=lambda pick: size(3, 6, pick(18, 21), 32, 18, 5, 5, stride=(1, 2), pad=(2, 2), groups=6),
         ),
         Case(
             "large_image",
             size(1, 1, 263, 259, 1, 2, 2, groups=1),
+            "more pixels than 16 bits can count",
             kernels=(DEPTHWISE,),
             stress=True,
-            note="more pixels than 16 bits can count",
         ),
         replace(own_sizes(C_in=(3, 9, 3), C_out=(3, 9, 3), groups=3), kernels=(GROUPED,)),
         replace(
@@ -316,7 +295,7 @@ PUZZLE = Puzzle(
         Case(
             "counted",
             size(2, 16, 8, 8, 16, 3, 3, pad=(1, 1), groups=4),
-            note="4 groups of 4 channels and 4 filters: the case of the gates",
+            "4 groups of 4 channels and 4 filters: the case of the gates",
             kernels=(GROUPED,),
             again=lambda pick: size(3, 24, 4, 16, 24, 5, 5, pad=(2, 2), groups=3),
         ),
@@ -328,7 +307,6 @@ PUZZLE = Puzzle(
             lambda d: int(1.5 * must_move(d)),
             kernels=(GROUPED,),
             below=893_440,
-            hint=1,
             says="A tile of 16 x 16 needs each element of its rows of grad_output and of its columns of "
             "windows once: let the block read them into shared memory, as in puzzle 32.",
         ),
@@ -336,7 +314,6 @@ PUZZLE = Puzzle(
             "flops",
             flops_in_tiles,
             kernels=(GROUPED,),
-            hint=1,
             says="Where a tile is larger than the product of its group, threads multiply zeros: choose a "
             "TILE nearer to the filters and the columns of a group.",
         ),
@@ -361,11 +338,10 @@ PUZZLE = Puzzle(
         ),
     ),
     hints=(
-        "Within a group the first kernel is puzzle 32's: rows are filters of the group, columns its "
-        "channels and taps, and all positions are one split. Filters and channels of a group start at the "
-        "group's number times how many a group has; in the weights, slices count from 0 in every group. "
-        "Incomplete tiles end with the group, not with the array: row `filters` of a tile belongs to "
-        "another block.",
+        "Within a group the first kernel is puzzle 32's: rows are filters of the group, columns its channels "
+        "and taps, and all positions are one split. Filters and channels of a group start at the group's "
+        "number times how many a group has; in the weights, slices count from 0 in every group. Incomplete "
+        "tiles end with the group, not with the array: row `filters` of a tile belongs to another block.",
         "Go through grad_output in stretches of ROWS rows. The first row of the input that it meets is the "
         "position's row times the stride, less the padding; it needs `keep` rows from there on, as far as "
         "they exist. Rows that the previous stretch has fetched are in the ring: remember the first that is "

@@ -5,19 +5,14 @@ from __future__ import annotations
 from backwarp.course import Case, Gate, Mistake, Puzzle
 from backwarp.course.conv_cases import column_sizes, ints, own_sizes, size
 from backwarp.course.convolutions import forward
+from backwarp.course.mistakes import slow
 from backwarp.course.sizes import integers
 from backwarp.course.tile_limits import implicit_product, in_tiles, one_tile_each, tile_limits
 
 KERNEL = "implicit_gemm_async"
-
-
 LOOP = "for (int step = 1 - STAGES; step < steps; step++) {"
-WAIT = "wait_copies<STAGES - 2>();  // what this thread copied for this step has arrived"
-SYNC = "__syncthreads();  // so has all else, and nobody reads the pair before any more"
 NEXT = "int next = step + STAGES - 1, to = next % STAGES;"
 SPLIT = "\n        s = (next * TILE + y) % S, r = (next * TILE + y) / S % R, c = (next * TILE + y) / (S * R);"
-MOVE = "s += add_s, r += add_r, c += add_c;"
-CARRY = "if (s >= S) s -= S, r++;"
 END = "}\n        commit_copies();  // also where there is nothing to copy: groups are counted"
 ADD = "sum += filters[step % STAGES][y][i] * patches[step % STAGES][i][x];"
 PUZZLE_30 = """\
@@ -33,57 +28,54 @@ for (int start = 0; start < rows; start += TILE) {
         __syncthreads();
     }
     """
-
 #: not unrolled: the same kernel, compiled sooner
 PRODUCTS = "for (int i = 0; i < TILE; i++) {"
 SHORT = ((PRODUCTS, '_Pragma("unroll 1") ' + PRODUCTS),)
 
-
 MISTAKES = (
     # right, not yet fast
-    Mistake(
+    slow(
         "through registers, as in puzzle 30",
-        ((LOOP, PUZZLE_30 + LOOP.replace("1 - STAGES", "steps")), *SHORT),
-        expect="slow",
-        line="f[y][x] = k < C_out && start + x < rows",
+        "f[y][x] = k < C_out && start + x < rows",
+        (LOOP, PUZZLE_30 + LOOP.replace("1 - STAGES", "steps")),
+        *SHORT,
     ),
-    Mistake(
-        "waits for what it has just started",
-        ((END, END + "\n        wait_copies<0>();"), *SHORT),
-        expect="slow",
-        line=ADD,
-    ),
-    Mistake(
+    slow("waits for what it has just started", ADD, (END, END + "\n        wait_copies<0>();"), *SHORT),
+    slow(
         "a second barrier",
-        ((ADD + "\n        }", ADD + "\n        }\n        __syncthreads();"), *SHORT),
-        expect="slow",
-        line="stands after the wait",
+        "stands after the wait",
+        (ADD + "\n        }", ADD + "\n        }\n        __syncthreads();"),
+        *SHORT,
     ),
-    Mistake(
+    slow(
         "divisions in every step",
-        ((NEXT, NEXT + SPLIT), (MOVE, ""), (CARRY, ""), *SHORT),
-        expect="slow",
-        line=SPLIT.strip(),
+        SPLIT.strip(),
+        (NEXT, NEXT + SPLIT),
+        ("s += add_s, r += add_r, c += add_c;", ""),
+        ("if (s >= S) s -= S, r++;", ""),
+        *SHORT,
     ),
-    Mistake(
+    slow(
         "waits for all but a copy of nothing",
+        "copies waited for at once",
         (
-            (
-                END,
-                "}\n        commit_copies();\n        wait_copies<0>();\n        "
-                "__shared__ float nothing[TILE][TILE];\n        copy_async(&nothing[y][x], weights, false);\n        "
-                "commit_copies();",
-            ),
-            *SHORT,
+            END,
+            "}\n        commit_copies();\n        wait_copies<0>();\n        "
+            "__shared__ float nothing[TILE][TILE];\n        copy_async(&nothing[y][x], weights, false);\n        "
+            "commit_copies();",
         ),
-        expect="slow",
-        line="copies waited for at once",
+        *SHORT,
     ),
     # waits
-    Mistake("no wait", ((WAIT, ""), *SHORT), expect="uninitialised-read", line="may not have finished"),
+    Mistake(
+        "no wait",
+        (("wait_copies<STAGES - 2>();  // what this thread copied for this step has arrived", ""), *SHORT),
+        expect="uninitialised-read",
+        line="may not have finished",
+    ),
     Mistake(
         "waits for a group too few",
-        ((WAIT, WAIT.replace("- 2", "- 1")), *SHORT),
+        (("STAGES - 2", "STAGES - 1"), *SHORT),
         expect="uninitialised-read",
         line="may not have finished",
     ),
@@ -97,28 +89,27 @@ MISTAKES = (
     # barriers and buffers
     Mistake(
         "copies started before the barrier",
-        ((SYNC, ""), (END, END + "\n        __syncthreads();"), *SHORT),
+        (
+            ("__syncthreads();  // so has all else, and nobody reads the pair before any more", ""),
+            (END, END + "\n        __syncthreads();"),
+            *SHORT,
+        ),
         expect="race",
     ),
     Mistake(
         "a buffer too few",
-        (
-            (NEXT, NEXT.replace("% STAGES", "% (STAGES - 1)")),
-            (ADD, ADD.replace("% STAGES", "% (STAGES - 1)")),
-            *SHORT,
-        ),
+        (("next % STAGES", "next % (STAGES - 1)"), (ADD, "% STAGES", "% (STAGES - 1)"), *SHORT),
         expect="race",
     ),
     # the walk
     Mistake(
         "pipeline not emptied",
-        ((LOOP, LOOP.replace("step < steps", "step + STAGES - 1 < steps")), *SHORT),
+        (("step < steps", "step + STAGES - 1 < steps"), *SHORT),
         says="The last STAGES - 1 pairs of tiles are copied but never multiplied: go on until the pipeline "
         "is empty.",
         hint=2,
     ),
 )
-
 
 PUZZLE = Puzzle(
     title="Asynchronous pipeline",
@@ -133,33 +124,29 @@ PUZZLE = Puzzle(
         Case(
             "async_tiny",
             size(1, 1, 2, 3, 1, 2, 3, stride=(1, 2), pad=(0, 1)),
-            note="a single step; done by hand in the lesson, with tiles of 2 x 2",
+            "a single step; done by hand in the lesson, with tiles of 2 x 2",
             inputs={"input": [[[[1, 2, 3], [4, 5, 6]]]], "weights": [[[[2, 1, -1], [1, 3, 2]]]], "bias": [1]},
         ),
-        Case("one_step", size(2, 5, 3, 4, 3, 1, 1), note="filters of 1 x 1; filled and emptied at once"),
-        Case("two_steps_one_channel", size(3, 1, 6, 5, 2, 5, 4, pad=(1, 1)), note="fewer steps than buffers"),
-        Case("one_position", size(2, 3, 4, 3, 5, 4, 3), note="the filter as large as the image; 3 steps"),
-        Case("drawn", size(1, 2, 5, 6, 5, 3, 3), note="the picture, with tiles of 4 x 4"),
+        Case("one_step", size(2, 5, 3, 4, 3, 1, 1), "filters of 1 x 1; filled and emptied at once"),
+        Case("two_steps_one_channel", size(3, 1, 6, 5, 2, 5, 4, pad=(1, 1)), "fewer steps than buffers"),
+        Case("one_position", size(2, 3, 4, 3, 5, 4, 3), "the filter as large as the image; 3 steps"),
+        Case("drawn", size(1, 2, 5, 6, 5, 3, 3), "the picture, with tiles of 4 x 4"),
         integers(size(2, 3, 7, 5, 4, 3, 3)),
-        Case("full_tiles", size(2, 4, 5, 5, 16, 2, 2), note="nothing to guard: 16 x 16 times 16 x 32"),
-        Case("filter_1x1_stride_2", size(1, 33, 4, 6, 3, 1, 1, stride=(2, 2)), note="a row is a channel"),
-        Case("wide_filter", size(1, 2, 3, 19, 2, 2, 17, pad=(0, 1)), note="a row of taps longer than a tile"),
+        Case("full_tiles", size(2, 4, 5, 5, 16, 2, 2), "nothing to guard: 16 x 16 times 16 x 32"),
+        Case("filter_1x1_stride_2", size(1, 33, 4, 6, 3, 1, 1, stride=(2, 2)), "a row is a channel"),
+        Case("wide_filter", size(1, 2, 3, 19, 2, 2, 17, pad=(0, 1)), "a row of taps longer than a tile"),
         Case(
             "all_asymmetric",
             size(2, 3, 9, 13, 4, 3, 2, stride=(2, 3), pad=(2, 1), dilation=(3, 2)),
-            note="every parameter differs between rows and columns",
+            "every parameter differs between rows and columns",
         ),
-        Case(
-            "nothing_divides",
-            size(1, 5, 7, 6, 17, 3, 3, pad=(1, 1)),
-            note="17 filters, 45 rows, 42 positions",
-        ),
-        Case("many_steps", size(1, 9, 5, 4, 3, 5, 3), note="135 rows: 9 steps"),
+        Case("nothing_divides", size(1, 5, 7, 6, 17, 3, 3, pad=(1, 1)), "17 filters, 45 rows, 42 positions"),
+        Case("many_steps", size(1, 9, 5, 4, 3, 5, 3), "135 rows: 9 steps"),
         own_sizes(C_out=(2, 20)),
         Case(
             "counted",
             size(1, 16, 8, 8, 32, 3, 3, pad=(1, 1)),
-            note="2 x 4 blocks, 9 steps, as in puzzle 30; this one is counted",
+            "2 x 4 blocks, 9 steps, as in puzzle 30; this one is counted",
             again=lambda pick: size(2, pick(7, 10), 4, 16, 64, 5, S := pick(5, 7, 2), pad=(2, S // 2)),
         ),
     ),
@@ -169,7 +156,6 @@ PUZZLE = Puzzle(
             "shared_stores_from_registers",
             0,
             below=1152,
-            hint=1,
             says="A thread that reads an element and then stores it must wait in between: start a copy "
             "(copy_async) instead, which needs no register and no waiting.",
         ),
@@ -194,8 +180,8 @@ PUZZLE = Puzzle(
             lambda d: 16 * 256 * in_tiles(implicit_product(d))[0],
             below=62_592,
             hint=3,
-            says="A GPU has no instruction that divides integers: split TILE once, before the loop, and "
-            "find the next (c, r, s) by adding.",
+            says="A GPU has no instruction that divides integers: split TILE once, before the loop, and find "
+            "the next (c, r, s) by adding.",
         ),
         *Gate.limits(
             "counted",
@@ -206,20 +192,20 @@ PUZZLE = Puzzle(
         *tile_limits("counted", KERNEL, implicit_product, but="barriers"),
     ),
     hints=(
-        "Begin with your kernel of puzzle 30. Its tiles get one more index in front, the number of the "
-        "pair. Where a thread stored an element, it calls copy_async with the address of the place in the "
-        "tile, the address of the element and the condition; the condition may be false, then the second "
-        "address is never used and 0 is written. Neither tile is complete until its copies have been waited"
-        " for, and a barrier has been passed.",
-        "Let the loop count from 1 - STAGES on, so that in each iteration copies are started for the step STAGES"
-        " - 1 later, and the first turns do nothing else. The order in a turn is: wait, barrier, start "
-        "copies, commit, multiply. Commit in every iteration, also when nothing is left to copy. Then, when a "
-        "step begins, STAGES - 2 groups are newer than the one that it needs. Step n lives in pair n % "
+        "Begin with your kernel of puzzle 30. Its tiles get one more index in front, the number of the pair. "
+        "Where a thread stored an element, it calls copy_async with the address of the place in the tile, "
+        "the address of the element and the condition; the condition may be false, then the second address "
+        "is never used and 0 is written. Neither tile is complete until its copies have been waited for, and "
+        "a barrier has been passed.",
+        "Let the loop count from 1 - STAGES on, so that in each iteration copies are started for the step "
+        "STAGES - 1 later, and the first turns do nothing else. The order in a turn is: wait, barrier, start "
+        "copies, commit, multiply. Commit in every iteration, also when nothing is left to copy. Then, when "
+        "a step begins, STAGES - 2 groups are newer than the one that it needs. Step n lives in pair n % "
         "STAGES.",
-        "Row y of the first tile is split as in puzzle 30. TILE rows further, s has grown by TILE % S, r by"
-        " the rest's remainder, c by what is left. A sum of two numbers less than S is less than 2 S, so at"
-        " most one S is taken off, and that adds one to r; the same then holds for r and R, and for c. Rows"
-        " past the last have a c that is too large. Everything else, such as the bias and the place of the output, is "
-        "as in puzzle 30.",
+        "Row y of the first tile is split as in puzzle 30. TILE rows further, s has grown by TILE % S, r by "
+        "the rest's remainder, c by what is left. A sum of two numbers less than S is less than 2 S, so at "
+        "most one S is taken off, and that adds one to r; the same then holds for r and R, and for c. Rows "
+        "past the last have a c that is too large. Everything else, such as the bias and the place of the "
+        "output, is as in puzzle 30.",
     ),
 )

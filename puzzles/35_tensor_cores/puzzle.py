@@ -7,7 +7,7 @@ from backwarp.reference.half import tf32
 
 from backwarp.course import Case, Gate, Gradient, In, Kernel, Launch, Out, Puzzle, ceil_div
 from backwarp.course.convolutions import loss_of_weights
-from backwarp.course.mistakes import Mistake, mistakes_in
+from backwarp.course.mistakes import Mistake, mistakes_in, slow
 from backwarp.course.sizes import Ints, drawn, gradient_check, integers, own_sizes
 
 TF32, HALF = "conv2d_backward_weights_tf32", "matmul_half"
@@ -26,7 +26,6 @@ def representable(rng, a, d):
 
 
 A_FRAGMENT = "x[e] = to_tf32(grads[g + e % 2 * 8][k + t + e / 2 * 4]);"
-B_FRAGMENT = "y[e] = to_tf32(windows[8 * warp + g][k + t + e * 4]);"
 MULTIPLY = "mma_m16n8k8_tf32(sum, x, y);"
 B_ROWS = "ldmatrix_x4_trans(y, &b[place(k + lane % 16, n + lane / 16)]);"
 SCALAR = """for (int z = k; z < k + 8; z++) {
@@ -57,8 +56,6 @@ LOOPS = {
         "for (int n = 0; n < 8; n++)",
     ),
 }
-
-
 SHORT = {
     kernel: tuple((loop, f'_Pragma("unroll 1") {loop}') for loop in loops) for kernel, loops in LOOPS.items()
 }
@@ -67,60 +64,42 @@ MISTAKES = (
     *mistakes_in(
         TF32,
         # right, not yet fast
-        Mistake(
+        slow(
             "scalar products of the rounded numbers, as in puzzle 27",
-            (
-                (
-                    MULTIPLY,
-                    SCALAR.replace("u * v", "__uint_as_float(to_tf32(u)) * __uint_as_float(to_tf32(v))"),
-                ),
-                *SHORT[TF32],
-            ),
-            expect="slow",
-            line="sum[e] +=",
+            "sum[e] +=",
+            (MULTIPLY, SCALAR.replace("u * v", "__uint_as_float(to_tf32(u)) * __uint_as_float(to_tf32(v))")),
+            *SHORT[TF32],
         ),
-        Mistake(
-            "rows not padded",
-            (("constexpr int PAD = 4;", "constexpr int PAD = 0;"), *SHORT[TF32]),
-            expect="slow",
-            line="to_tf32(",
-        ),
-        Mistake(
+        slow("rows not padded", "to_tf32(", ("PAD = 4;", "PAD = 0;"), *SHORT[TF32]),
+        slow(
             "A's fragments straight from global memory",
-            ((A_FRAGMENT, FROM_GLOBAL), *SHORT[TF32]),
-            expect="slow",
-            line="x[e] = to_tf32(",
+            "x[e] = to_tf32(",
+            (A_FRAGMENT, FROM_GLOBAL),
+            *SHORT[TF32],
         ),
-        Mistake(
+        slow(
             "scalar products beside mma.sync that nobody needs",
+            "FLOP, target at most 688,128",
             (
-                (
-                    MULTIPLY,
-                    SCALAR.replace("u * v", "__uint_as_float(to_tf32(u)) * __uint_as_float(to_tf32(v))")
-                    + """
+                MULTIPLY,
+                SCALAR.replace("u * v", "__uint_as_float(to_tf32(u)) * __uint_as_float(to_tf32(v))")
+                + """
             float more[4] = {};
             for (int n = 0; n < 5; n++) mma_m16n8k8_tf32(more, x, y);
             if (more[0] > 1e30f) sum[0] += 1.0f;""",
-                ),
-                *SHORT[TF32],
             ),
-            expect="slow",
-            line="FLOP, target at most 688,128",
+            *SHORT[TF32],
         ),
         # numbers
         Mistake(
             "not rounded",
-            (
-                (A_FRAGMENT, A_FRAGMENT.replace("to_tf32", "__float_as_uint")),
-                (B_FRAGMENT, B_FRAGMENT.replace("to_tf32", "__float_as_uint")),
-                *SHORT[TF32],
-            ),
+            (("x[e] = to_tf32", "x[e] = __float_as_uint"), ("= to_tf32", "= __float_as_uint"), *SHORT[TF32]),
             says="The numbers are cut off after 10 bits, not rounded: mma.sync ignores the rest of a float. "
             "Use to_tf32.",
         ),
         Mistake(
             "B not rounded",
-            ((B_FRAGMENT, B_FRAGMENT.replace("to_tf32", "__float_as_uint")), *SHORT[TF32]),
+            (("y[e] = to_tf32", "y[e] = __float_as_uint"), *SHORT[TF32]),
             says="The numbers of B, from windows, are cut off after 10 bits, not rounded: mma.sync ignores "
             "the rest of a float. Use to_tf32 for them too.",
         ),
@@ -134,7 +113,7 @@ MISTAKES = (
         # fragments
         Mistake(
             "registers 1 and 2 exchanged",
-            ((A_FRAGMENT, "x[e] = to_tf32(grads[g + e / 2 * 8][k + t + e % 2 * 4]);"), *SHORT[TF32]),
+            (("e % 2 * 8][k + t + e / 2", "e / 2 * 8][k + t + e % 2"), *SHORT[TF32]),
             says="Registers 1 and 2 of A are swapped: register 1 is 8 rows further down, register 2 is 4 "
             "steps further on.",
             hint=2,
@@ -142,18 +121,8 @@ MISTAKES = (
     ),
     *mistakes_in(
         HALF,
-        Mistake(
-            "B's fragments loaded half by half",
-            ((B_ROWS, BY_HAND), *SHORT[HALF]),
-            expect="slow",
-            line="__half_as_ushort(b[at])",
-        ),
-        Mistake(
-            "not swizzled",
-            (("(piece ^ row % 8) * 8", "piece * 8"), *SHORT[HALF]),
-            expect="slow",
-            line="ldmatrix_x4",
-        ),
+        slow("B's fragments loaded half by half", "__half_as_ushort(b[at])", (B_ROWS, BY_HAND), *SHORT[HALF]),
+        slow("not swizzled", "ldmatrix_x4", ("(piece ^ row % 8)", "piece"), *SHORT[HALF]),
     ),
 )
 
@@ -206,19 +175,17 @@ PUZZLE = Puzzle(
         Case(
             "tensor_tiny",
             dict(batch=1, C_in=1, H=3, W=3, C_out=1, F=2),
+            "done by hand in the lesson",
             kernels=(TF32,),
-            note="done by hand in the lesson",
             inputs={"grad_output": [[[[1, 2], [3, -1]]]], "input": [[[[1, 2, 3], [4, 5, 6], [7, 8, 9]]]]},
         ),
         Case(
             "drawn",
             dict(batch=2, C_in=8, H=2, W=2, C_out=16, F=1, M=16, N=8, K=16),
-            note="one mma fills the result; the picture",
+            "one mma fills the result; the picture",
         ),
-        Case(
-            "output_1x1", dict(batch=3, C_in=2, H=3, W=3, C_out=3, F=3), kernels=(TF32,), note="3 positions"
-        ),
-        Case("one_element", dict(M=1, N=1, K=17), note="17 products", kernels=(HALF,)),
+        Case("output_1x1", dict(batch=3, C_in=2, H=3, W=3, C_out=3, F=3), "3 positions", kernels=(TF32,)),
+        Case("one_element", dict(M=1, N=1, K=17), "17 products", kernels=(HALF,)),
         gradient_check(
             "tensor_numerical_gradient_check",
             dict(batch=2, C_in=2, H=4, W=5, C_out=2, F=2),
@@ -230,13 +197,10 @@ PUZZLE = Puzzle(
         Case(
             "nothing_divides",
             dict(batch=3, C_in=4, H=5, W=6, C_out=17, F=3, M=67, N=70, K=90),
-            note="2 x 2 blocks each",
+            "2 x 2 blocks each",
         ),
         Case(
-            "lenet_conv1",
-            dict(batch=2, C_in=1, H=28, W=28, C_out=6, F=5),
-            kernels=(TF32,),
-            note="LeNet's first",
+            "lenet_conv1", dict(batch=2, C_in=1, H=28, W=28, C_out=6, F=5), "LeNet's first", kernels=(TF32,)
         ),
         own_sizes(
             batch=(257, 262),
@@ -252,7 +216,7 @@ PUZZLE = Puzzle(
         Case(
             "counted",
             dict(batch=2, C_in=6, H=12, W=12, C_out=16, F=5, M=64, N=128, K=64),
-            note="LeNet's second; 2 blocks of the product",
+            "LeNet's second; 2 blocks of the product",
             again=drawn(
                 batch=3, C_in=(7, 9), H=10, W=18, C_out=32, F=3, M=128, N=(192, 256, 64), K=(128, 192, 64)
             ),
@@ -265,7 +229,6 @@ PUZZLE = Puzzle(
             10,
             kernels=(TF32,),
             below=100,
-            hint=1,
             says="Products computed one by one leave the tensor cores idle: one mma.sync computes 1,024 of "
             "them.",
         ),
@@ -274,14 +237,13 @@ PUZZLE = Puzzle(
             0,
             kernels=(TF32,),
             hint=2,
-            says="The lanes of a register take 4 neighbours from each of 8 rows: make the rows of the tiles so much "
-            "longer that these fall into 32 different banks.",
+            says="The lanes of a register take 4 neighbours from each of 8 rows: make the rows of the tiles "
+            "so much longer that these fall into 32 different banks.",
         ),
         Gate(
             "bytes_per_flop",
             0.45,
             kernels=(TF32,),
-            hint=1,
             says="Global memory is read too often: take the fragments from the tiles.",
         ),
         Gate(
@@ -289,7 +251,6 @@ PUZZLE = Puzzle(
             10,
             kernels=(HALF,),
             below=100,
-            hint=1,
             says="Products computed one by one leave the tensor cores idle: one mma.sync computes 2,048 of "
             "them.",
         ),
@@ -314,7 +275,6 @@ PUZZLE = Puzzle(
             "bytes_per_flop",
             0.15,
             kernels=(HALF,),
-            hint=1,
             says="Global memory is read too often: take the fragments from the tiles.",
         ),
         *Gate.limits(
@@ -335,11 +295,11 @@ PUZZLE = Puzzle(
         ),
     ),
     hints=(
-        "A fragment is what one lane holds of a matrix: the drawings in mma.cuh say which elements, in "
-        "which register. Two numbers are all you need: lane / 4, which picks a row of A and of the sums and "
-        "a column of B, and lane % 4, which picks the step along k. TF32 has the range of a float and 10 "
-        "bits after the point; round each number once, with to_tf32, on its way from the tile to a "
-        "register. The sums stay float.",
+        "A fragment is what one lane holds of a matrix: the drawings in mma.cuh say which elements, in which "
+        "register. Two numbers are all you need: lane / 4, which picks a row of A and of the sums and a "
+        "column of B, and lane % 4, which picks the step along k. TF32 has the range of a float and 10 bits "
+        "after the point; round each number once, with to_tf32, on its way from the tile to a register. The "
+        "sums stay float.",
         "First kernel: the tile of windows lies with a row for each weight, so column n of B is its row n, "
         "and warp w has rows 8 w to 8 w + 7. Both fragments are then read alike: a row by lane / 4, a "
         "position by lane % 4, starting at k. In one request the 32 lanes touch 8 rows and 4 neighbours in "

@@ -6,7 +6,7 @@ import numpy as np
 from backwarp.reference import conv
 
 from backwarp.course import Case, Gate, In, Kernel, Launch, Out, Puzzle, ceil_div, require
-from backwarp.course.mistakes import Mistake, mistakes_in
+from backwarp.course.mistakes import Mistake, mistakes_in, slow
 from backwarp.course.sizes import Ints, drawn, integers, own_sizes
 
 ONE, RING, SPECIALISED, CLUSTERED = "one_tile", "ring", "specialised", "clustered"
@@ -81,94 +81,69 @@ def blocks(d, rows=64, together=1):
     return ceil_div(d["M"], rows) * ceil_div(d["K"], TILE * together) * together
 
 
-PIXELS = "copy_pixels(pair.x, &x, c, q * stride - pad, p * stride - pad, n, s, r, &full);"
 PRODUCT = "wgmma_m64n64k16(d, tile_at(x + c, 1024), tile_at(w + c, 1024));"
-
 FULL = "wait_for_phase(&full[step % STAGES], step / STAGES % 2);"
 
 MISTAKES = (
     *mistakes_in(
         ONE,
-        Mistake(
-            "parity never flipped",
-            (("wait_for_phase(&full, step % 2);", "wait_for_phase(&full, 0);"),),
-            expect="unlanded",
-            line=PRODUCT,
-        ),
-        Mistake(
-            "bytes of one tile",
-            (("arrive_and_expect(&full, sizeof(pair));", "arrive_and_expect(&full, sizeof(pair.x));"),),
-            expect="unlanded",
-            line=PRODUCT,
-        ),
+        Mistake("parity never flipped", ("step % 2", "0"), expect="unlanded", line=PRODUCT),
+        Mistake("bytes of one tile", ("sizeof(pair)", "sizeof(pair.x)"), expect="unlanded", line=PRODUCT),
         Mistake(
             "stride of another swizzle",
-            ((PRODUCT, PRODUCT.replace("1024", "512")),),
+            ("1024), tile_at(w + c, 1024", "512), tile_at(w + c, 512"),
             expect="descriptor",
             line=PRODUCT.replace("1024", "512"),
-            hint=1,
         ),
         Mistake(
             "windows begin in the image",
-            ((PIXELS, PIXELS.replace(" - pad", "")),),
-            says="The first window begins at its pixel, not before it: take the padding off both coordinates, also where "
-            "that makes them negative.",
-            hint=1,
+            ("stride - pad, p * stride - pad", "stride, p * stride"),
+            says="The first window begins at its pixel, not before it: take the padding off both "
+            "coordinates, also where that makes them negative.",
         ),
         Mistake(
             "row before column",
-            ((PIXELS, PIXELS.replace("n, s, r", "n, r, s")),),
+            ("s, r, &full", "r, s, &full"),
             says="The offsets of the tap are exchanged: the innermost axis comes first, so s, then r.",
-            hint=1,
         ),
         Mistake(
             "channels last in the filters",
-            (("(r * S + s) * C + c, k, &full", "c * R * S + r * S + s, k, &full"),),
-            says="The filters are read as if a channel had all its taps together: they lie the other way round, all channels of "
-            "a tap together.",
-            hint=1,
+            ("w, (r * S + s) * C + c", "w, c * R * S + r * S + s"),
+            says="The filters are read as if a channel had all its taps together: they lie the other way "
+            "round, all channels of a tap together.",
         ),
         Mistake(
             "columns as in A",
-            (("i / 4 * 8 + lane % 4 * 2 + i % 2", "i / 4 * 8 + lane % 4 + i % 2 * 4"),),
+            ("4 * 2 + i % 2", "4 + i % 2 * 4"),
             says="A lane's two sums of a row are stored 4 columns apart; they are neighbours.",
-            hint=1,
         ),
     ),
     *mistakes_in(
         RING,
         Mistake(
             "released before it is read",
-            (("            wait_products<1>();  // all but those just begun\n", ""),),
+            ("            wait_products<1>();  // all but those just begun\n", ""),
             expect="refilled",
             line=PRODUCT,
             hint=2,
         ),
-        Mistake(
+        slow(
             "all meet in every step",
+            "__syncthreads();",
             (
-                (
-                    "            arrive(&empty[(step - 1) % STAGES]);",
-                    "            arrive(&empty[(step - 1) % STAGES]);\n            __syncthreads();",
-                ),
+                "            arrive(&empty[(step - 1) % STAGES]);",
+                "            arrive(&empty[(step - 1) % STAGES]);\n            __syncthreads();",
             ),
-            expect="slow",
-            line="__syncthreads();",
-            hint=2,
         ),
-        Mistake(
+        slow(
             "copies only what it waits for",
-            (
-                ("step < STAGES - 1; step++) copy(step);", "step < 0; step++) copy(step);"),
-                (FULL, "copy(step);\n        " + FULL),
-                ("        copy(step + STAGES - 1);\n", ""),
-                ("if (step > 0) {", "{"),
-                ("wait_products<1>();", "wait_products<0>();"),
-                ("arrive(&empty[(step - 1)", "arrive(&empty[step"),
-            ),
-            expect="slow",
-            line=PRODUCT,
-            hint=2,
+            PRODUCT,
+            ("STAGES - 1;", "0;"),
+            (FULL, "copy(step);\n        " + FULL),
+            ("        copy(step + STAGES - 1);\n", ""),
+            ("if (step > 0) {", "{"),
+            ("wait_products<1", "wait_products<0"),
+            ("(step - 1)", "step"),
         ),
     ),
     *mistakes_in(
@@ -183,25 +158,21 @@ MISTAKES = (
             line=PRODUCT,
             hint=3,
         ),
-        Mistake(
+        slow(
             "filters once for each group",
+            "copy_pixels(",
+            ("sizeof(Wide)", "sizeof(Wide) + 8192"),
             (
-                ("sizeof(Wide));", "sizeof(Wide) + 8192);"),
-                (
-                    "(r * S + s) * C + c, k, &full[i]);\n                }",
-                    "(r * S + s) * C + c, k, &full[i]);\n                    copy_box(pair[i].w, &w, (r * S + s) * C + c, k, &full[i]);\n                }",
-                ),
+                "(r * S + s) * C + c, k, &full[i]);\n                }",
+                "(r * S + s) * C + c, k, &full[i]);\n                    copy_box(pair[i].w, &w, (r * S + s) * C + c, k, &full[i]);\n                }",
             ),
-            expect="slow",
-            line="copy_pixels(",
-            hint=3,
         ),
     ),
     *mistakes_in(
         CLUSTERED,
         Mistake(
             "ends while others still arrive",
-            (("    meet_cluster();  // nothing arrives any more in a block that ends\n", ""),),
+            ("    meet_cluster();  // nothing arrives any more in a block that ends\n", ""),
             expect="ended-block",
             line="arrive_in(",
             hint=3,
@@ -213,7 +184,7 @@ MISTAKES = (
                     "            arrive_in(0, &empty[i]);\n            arrive_in(1, &empty[i]);",
                     "            arrive(&empty[i]);",
                 ),
-                ("make_barrier(&empty[i], 512);", "make_barrier(&empty[i], 256);"),
+                ("[i], 512", "[i], 256"),
             ),
             expect=("refilled", "race"),
             line=PRODUCT,
@@ -221,33 +192,26 @@ MISTAKES = (
         ),
         Mistake(
             "copied for itself alone",
-            (("copy_pixels_to(3,", "copy_pixels_to(1 << own,"),),
+            ("3, pair[i]", "1 << own, pair[i]"),
             expect="stuck-at-phase",
             line="wait_for_phase(&full[i]",
             hint=3,
         ),
         Mistake(
             "only its own block has barriers",
-            (("meet_cluster();  // from here on there are barriers in both blocks", "__syncthreads();"),),
+            ("meet_cluster();  // from here on there are barriers in both blocks", "__syncthreads();"),
             expect="unstarted-block",
             line="copy_pixels_to(",
             hint=3,
         ),
-        Mistake(
+        slow(
             "each block copies all pixels",
+            "copy_pixels_to(",
+            ("3, pair[i]", "1 << own, pair[i]"),
             (
-                (
-                    "copy_pixels_to(3, pair[i].x + first * 64,",
-                    "copy_pixels_to(1 << own, pair[i].x + first * 64,",
-                ),
-                (
-                    "copy_box(pair[i].w, &w, (r * S + s) * C + c, k, &full[i]);",
-                    "int other = m + 64 - 2 * first;\n                    copy_pixels_to(1 << own, pair[i].x + (64 - first) * 64, &x, c, other % Q * stride - pad, other / Q % P * stride - pad, other / (P * Q), s, r, &full[i]);\n                    copy_box(pair[i].w, &w, (r * S + s) * C + c, k, &full[i]);",
-                ),
+                "copy_box(pair[i].w, &w, (r * S + s) * C + c, k, &full[i]);",
+                "int other = m + 64 - 2 * first;\n                    copy_pixels_to(1 << own, pair[i].x + (64 - first) * 64, &x, c, other % Q * stride - pad, other / Q % P * stride - pad, other / (P * Q), s, r, &full[i]);\n                    copy_box(pair[i].w, &w, (r * S + s) * C + c, k, &full[i]);",
             ),
-            expect="slow",
-            line="copy_pixels_to(",
-            hint=3,
         ),
     ),
 )
@@ -270,19 +234,19 @@ PUZZLE = Puzzle(
         Case(
             "hopper_tiny",
             size(1, 2, 3, 64, 1, 1, 2),
-            note="done by hand in the lesson; two steps",
+            "done by hand in the lesson; two steps",
             inputs={"x": first_channel([[[1, 2, 3], [4, 5, 6]]]), "w": first_channel([[[2, -1]]])},
         ),
-        Case("one_step", size(2, 5, 3, 64, 3, 1, 1), note="fewer steps than pairs"),
-        Case("small_images", size(9, 3, 2, 64, 5, 2, 2, pad=1), note="a tile has pixels of six images"),
+        Case("one_step", size(2, 5, 3, 64, 3, 1, 1), "fewer steps than pairs"),
+        Case("small_images", size(9, 3, 2, 64, 5, 2, 2, pad=1), "a tile has pixels of six images"),
         integers(size(2, 8, 8, 64, 64, 3, 3, pad=1), note="exact sums; whole tiles"),
-        Case("filter_1x1", size(1, 9, 8, 320, 7, 1, 1, stride=2), note="a step is a slice of the channels"),
-        Case("stride_2", size(4, 9, 12, 128, 6, 3, 2, stride=2, pad=1), note="R unlike S, H < W"),
-        Case("wide", size(1, 2, 20, 64, 4, 1, 7, stride=3, pad=2), note="padding of two, stride three"),
+        Case("filter_1x1", size(1, 9, 8, 320, 7, 1, 1, stride=2), "a step is a slice of the channels"),
+        Case("stride_2", size(4, 9, 12, 128, 6, 3, 2, stride=2, pad=1), "R unlike S, H < W"),
+        Case("wide", size(1, 2, 20, 64, 4, 1, 7, stride=3, pad=2), "padding of two, stride three"),
         Case(
             "nothing_divides",
             size(3, 7, 9, 128, 70, 3, 3, pad=1),
-            note="189 pixels, 70 filters: 2 blocks or more each way",
+            "189 pixels, 70 filters: 2 blocks or more each way",
         ),
         own_sizes(
             batch=(1, 3),
@@ -298,7 +262,7 @@ PUZZLE = Puzzle(
         Case(
             "counted",
             size(2, 8, 8, 128, 128, 3, 3, pad=1),
-            note="18 steps; 4 blocks of one tile, or 2",
+            "18 steps; 4 blocks of one tile, or 2",
             again=drawn(
                 batch=(3, 4), H=10, W=(6, 7), C=(192, 256, 64), K=(64, 192, 128), R=2, S=4, stride=1, pad=1
             ),
@@ -309,7 +273,6 @@ PUZZLE = Puzzle(
         Gate(
             "scalar_share",
             0,
-            hint=1,
             says="Every product belongs to the tensor cores: multiply with wgmma_m64n64k16 alone.",
         ),
         Gate(
@@ -375,22 +338,25 @@ PUZZLE = Puzzle(
         ),
     ),
     hints=(
-        "Start with one_tile. Thread 0 alone makes the barrier, and a __syncthreads() shows it to the rest. In a step it "
-        "arrives with the bytes of both tiles together, and starts the two copies; everybody waits for the phase, whose "
-        "parity is that of the step's number. The first output of the block is the pixel q of row p of image n: "
-        "its window begins at that times the stride, less the padding. The filters are a matrix with a row for each, in "
-        "which a tap's channels follow those of the tap before. The 16 channels of a product begin 16 halves further on "
-        "in both tiles.",
-        "In the ring, step number i uses pair i % STAGES, for the (i / STAGES)th time: its parity is that of this "
-        "number. Count from 1 - STAGES, as in puzzle 34, and in each turn do, as far as there is such a step: wait until the "
-        "pair is full, begin its products; wait for the products before these, and arrive at the empty barrier of "
-        "theirs; wait until the pair of the step STAGES - 1 later is empty, and copy. A barrier waited for with the "
-        "parity that comes before its first phase lets you pass, so that the first round needs no special case.",
-        "In the last kernel, group 0 is one thread with three loops, over r, s and the channels, that waits for empty pairs "
-        "and fills them; groups 1 and 2 have a loop over the steps that waits for full ones. All 256 of them arrive when "
-        "their products are complete. Pixel 64 of the tile is where row 64 begins, 64 times 64 halves on. Each group stores "
-        "its own half of the pixels. In a cluster, the two blocks have the same pixels and other filters, so each copies 64 pixels to "
-        "both, and a pair that it fills is one of both: all 512 threads that multiply arrive in both blocks. Barriers must be made "
-        "before the other block uses them, and be there until it has: meet before the first copy, and after the last arrival.",
+        "Start with one_tile. Thread 0 alone makes the barrier, and a __syncthreads() shows it to the rest. "
+        "In a step it arrives with the bytes of both tiles together, and starts the two copies; everybody "
+        "waits for the phase, whose parity is that of the step's number. The first output of the block is "
+        "the pixel q of row p of image n: its window begins at that times the stride, less the padding. The "
+        "filters are a matrix with a row for each, in which a tap's channels follow those of the tap before. "
+        "The 16 channels of a product begin 16 halves further on in both tiles.",
+        "In the ring, step number i uses pair i % STAGES, for the (i / STAGES)th time: its parity is that of "
+        "this number. Count from 1 - STAGES, as in puzzle 34, and in each turn do, as far as there is such a "
+        "step: wait until the pair is full, begin its products; wait for the products before these, and "
+        "arrive at the empty barrier of theirs; wait until the pair of the step STAGES - 1 later is empty, "
+        "and copy. A barrier waited for with the parity that comes before its first phase lets you pass, so "
+        "that the first round needs no special case.",
+        "In the last kernel, group 0 is one thread with three loops, over r, s and the channels, that waits "
+        "for empty pairs and fills them; groups 1 and 2 have a loop over the steps that waits for full ones. "
+        "All 256 of them arrive when their products are complete. Pixel 64 of the tile is where row 64 "
+        "begins, 64 times 64 halves on. Each group stores its own half of the pixels. In a cluster, the two "
+        "blocks have the same pixels and other filters, so each copies 64 pixels to both, and a pair that it "
+        "fills is one of both: all 512 threads that multiply arrive in both blocks. Barriers must be made "
+        "before the other block uses them, and be there until it has: meet before the first copy, and after "
+        "the last arrival.",
     ),
 )

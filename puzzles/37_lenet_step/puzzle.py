@@ -52,64 +52,43 @@ RELU4_BACK = 'net.launch("relu_backward", net.grad_relu4, net.fc2, net.grad_fc2)
 MISTAKES = (
     *mistakes_in(
         "forward",
-        Mistake(
-            "conv2 reads relu1",
-            ("net.pool1, net.conv2_weights, net.conv2_bias", "net.relu1, net.conv2_weights, net.conv2_bias"),
-            expect="launch",
-        ),
+        Mistake("conv2 reads relu1", ('", net.pool1', '", net.relu1'), expect="launch"),
         Mistake(
             "pool2 before relu2",
-            ("net.relu2, net.pool2", "net.conv2, net.pool2"),
+            ("net.relu2,", "net.conv2,"),
             says="It is computed from the values before the ReLU: the input is the ReLU's output.",
             computes=relu_skipped,
         ),
+        Mistake("pool2 does not keep its places", ("net.pool2, net.places2", "net.pool2"), expect="launch"),
+        Mistake("fc2 reads fc1", ('", net.relu3', '", net.fc1'), expect="pool2 before relu2"),
+        Mistake("backward has another name", ("def backward", "def backwards"), expect="missing-function"),
         Mistake(
-            "pool2 does not keep its places",
-            ("net.relu2, net.pool2, net.places2", "net.relu2, net.pool2"),
-            expect="launch",
-        ),
-        Mistake(
-            "fc2 reads fc1",
-            ("net.relu3, net.fc2_weights", "net.fc1, net.fc2_weights"),
-            expect="pool2 before relu2",
-        ),
-        Mistake(
-            "backward has another name",
-            ("def backward(net)", "def backwards(net)"),
-            expect="missing-function",
-        ),
-        Mistake(
-            "backward takes the images, too",
-            ("def backward(net)", "def backward(net, images)"),
-            expect="signature",
+            "backward takes the images, too", ("backward(net)", "backward(net, images)"), expect="signature"
         ),
     ),
     *mistakes_in(
         "backward",
         Mistake(
             "relu4 left out backward, and its gradient used",
-            (
-                (RELU4_BACK, ""),
-                ('fc_backward(net, "fc2", net.grad_fc2', 'fc_backward(net, "fc2", net.grad_relu4'),
-            ),
+            ((RELU4_BACK, ""), ("grad_fc2", "grad_relu4")),
             expect="unwritten",
         ),
         Mistake(
             "fc2 takes the gradient behind relu4",
-            ('fc_backward(net, "fc2", net.grad_fc2', 'fc_backward(net, "fc2", net.grad_relu4'),
-            says="It is computed from the gradient of the ReLU's output, which has not gone back through "
-            "the ReLU yet.",
+            ("grad_fc2,", "grad_relu4,"),
+            says="It is computed from the gradient of the ReLU's output, which has not gone back through the "
+            "ReLU yet.",
             hint=3,
             computes=relu_not_passed,
         ),
         Mistake(
             "weights of conv1 from behind relu1",
-            ("net.grad_conv1, net.images", "net.grad_relu1, net.images"),
+            ("grad_conv1, net.images", "grad_relu1, net.images"),
             expect="fc2 takes the gradient behind relu4",
         ),
         Mistake(
             "relu4 masked by its gradient",
-            ("net.grad_relu4, net.fc2", "net.grad_relu4, net.grad_relu4"),
+            ("fc2, net.grad_fc2", "grad_relu4, net.grad_fc2"),
             says="The gradient passes where it is positive itself; it must pass where the ReLU's input was "
             "positive.",
             hint=2,
@@ -117,17 +96,13 @@ MISTAKES = (
         ),
         Mistake(
             "weights of fc2 with fc1",
-            ("net.grad_fc2, net.relu3, net.grad_relu3", "net.grad_fc2, net.fc1, net.grad_relu3"),
+            ("grad_fc2, net.relu3", "grad_fc2, net.fc1"),
             says="The layer's input is taken from before the ReLU: use what the layer read in the forward "
             "pass.",
             hint=2,
             computes=input_before_relu,
         ),
-        Mistake(
-            "layer name wrong",
-            ('fc_backward(net, "fc1", net.grad_fc1', 'fc_backward(net, "fc2", net.grad_fc1'),
-            expect="launch",
-        ),
+        Mistake("layer name wrong", ('net, "fc1', 'net, "fc2'), expect="launch"),
         Mistake(
             "a word that Python does not know",
             (
@@ -136,11 +111,7 @@ MISTAKES = (
             ),
             expect="exception",
         ),
-        Mistake(
-            "parenthesis missing",
-            ("net.places1, net.grad_relu1)", "net.places1, net.grad_relu1"),
-            expect="syntax",
-        ),
+        Mistake("parenthesis missing", ("grad_relu1)", "grad_relu1"), expect="syntax"),
     ),
 )
 
@@ -160,7 +131,7 @@ PUZZLE = Puzzle(
         prepare=quick_kernels,
     ),
     cases=(
-        Case("all_parameters_zero", dict(batch=2, parameters=0), note="done by hand in the lesson"),
+        Case("all_parameters_zero", dict(batch=2, parameters=0), "done by hand in the lesson"),
         Case("one_image", dict(batch=1)),
         Case("three_images", dict(batch=3)),
         Case("own_sizes", draw=lambda pick: dict(batch=pick(4, 9)), note="a size that belongs to your file"),
@@ -169,17 +140,16 @@ PUZZLE = Puzzle(
     ),
     mistakes=MISTAKES,
     hints=(
-        "Forward is the table of the lesson, read from top to bottom: every row is one launch, and its "
-        "input is the row above. Where there is a ReLU, the next layer reads the ReLU's output, not what "
-        "went into it. Pooling stores two arrays.",
+        "Forward is the table of the lesson, read from top to bottom: every row is one launch, and its input "
+        "is the row above. Where there is a ReLU, the next layer reads the ReLU's output, not what went into "
+        "it. Pooling stores two arrays.",
         "Backward is the same table from bottom to top. Each row has one gradient coming in, that of its "
         "output, and one going out, that of its input. A launch that goes back through a layer also needs "
-        "what the layer knew in the forward pass: a ReLU its input, pooling its places, a layer with "
-        "weights its input (for the gradient of the weights) and its weights (for the gradient of the "
-        "input).",
-        "The names say it: going back through relu4 starts at net.grad_relu4 and ends at net.grad_fc2, "
-        "since fc2 is what relu4 was computed from. Then fc2 goes on from there, and ends at the gradient "
-        "of what fc2 was computed from, and so on. The convolutions are like the fully connected layers, "
-        "three launches each, but conv1 needs only two, since nobody asks for the gradient of the images.",
+        "what the layer knew in the forward pass: a ReLU its input, pooling its places, a layer with weights "
+        "its input (for the gradient of the weights) and its weights (for the gradient of the input).",
+        "The names say it: going back through relu4 starts at net.grad_relu4 and ends at net.grad_fc2, since "
+        "fc2 is what relu4 was computed from. Then fc2 goes on from there, and ends at the gradient of what "
+        "fc2 was computed from, and so on. The convolutions are like the fully connected layers, three "
+        "launches each, but conv1 needs only two, since nobody asks for the gradient of the images.",
     ),
 )

@@ -77,16 +77,9 @@ def rate_of_next_step(a, d):
 
 
 RATE, UPDATE, TRAIN, ACCURACY = "learning_rate", "update", "train", "accuracy"
-
-
-WARM_UP = "        return PEAK * (step + 1) / warm_up\n"
-DONE = "done = (step - warm_up) / (steps - warm_up)"
-FALL = "return PEAK * (1 + math.cos(math.pi * done)) / 2"
-NUMBERS = "learning_rate=rate, momentum=MOMENTUM, weight_decay=WEIGHT_DECAY"
 ARRAYS = 'net[name], net["velocity_" + name], net["grad_" + name]'
 LOAD = "        net.load(images, labels)\n        net.forward()\n        net.backward()\n"
 UPDATE_LINE = "update(net, learning_rate(step, len(batches)))"
-RIGHT = "(net.logits.get().argmax(axis=1) == labels).sum()"
 
 MISTAKES = (
     *mistakes_in(
@@ -99,49 +92,49 @@ MISTAKES = (
         ),
         Mistake(
             "no warm-up",
-            (WARM_UP, "        return PEAK\n"),
+            ("PEAK * (step + 1) / warm_up", "PEAK"),
             says="The rate starts at its peak: the warm-up is missing.",
             computes=rated(lambda step, n: PEAK, fall),
         ),
         Mistake(
             "rate never falls",
-            (FALL, "return PEAK"),
+            ("PEAK * (1 + math.cos(math.pi * done)) / 2", "PEAK"),
             says="After the warm-up the rate stays at its peak: it must fall.",
             computes=rated(rise, lambda step, steps, n: PEAK),
         ),
         Mistake(
             "warm-up starts at 0",
-            ("(step + 1) / warm_up", "step / warm_up"),
+            ("(step + 1)", "step"),
             says="The first rate is 0, so the first step does nothing: count from 1.",
             computes=rated(lambda step, n: PEAK * step / n, fall),
         ),
         Mistake(
             "straight fall",
-            (FALL, "return PEAK * (1 - done)"),
+            ("(1 + math.cos(math.pi * done)) / 2", "(1 - done)"),
             says="The rate falls in a straight line; it must fall along a cosine.",
             computes=rated(rise, lambda step, steps, n: PEAK * (1 - (step - n) / (steps - n))),
         ),
         Mistake(
             "cosine not lifted",
-            (FALL, "return PEAK * math.cos(math.pi * done)"),
+            ("(1 + math.cos(math.pi * done)) / 2", "math.cos(math.pi * done)"),
             says="The rate becomes negative: add 1 to the cosine and halve the sum.",
             computes=rated(rise, lambda step, steps, n: PEAK * np.cos(np.pi * (step - n) / (steps - n))),
         ),
         Mistake(
             "fall counted from step 0",
-            (DONE, "done = step / steps"),
+            ("(step - warm_up) / (steps - warm_up)", "step / steps"),
             says="The fall is counted from step 0; it begins when the warm-up is over.",
             computes=rated(rise, lambda step, steps, n: cosine(step / steps)),
         ),
         Mistake(
             "rate reaches 0 in the last step",
-            (DONE, "done = (step - warm_up) / max(1, steps - warm_up - 1)"),
+            ("(steps - warm_up)", "max(1, steps - warm_up - 1)"),
             says="The rate reaches 0 in the last step, which then does nothing; it would reach 0 one step later.",
             computes=rated(rise, lambda step, steps, n: cosine((step - n) / max(1, steps - n - 1))),
         ),
         Mistake(
             "whole cosine",
-            ("math.pi * done", "2 * math.pi * done"),
+            ("math.pi *", "2 * math.pi *"),
             says="The rate falls and rises again: half a cosine goes from 0 to pi.",
             computes=rated(rise, lambda step, steps, n: cosine(2 * (step - n) / (steps - n))),
         ),
@@ -150,50 +143,44 @@ MISTAKES = (
         UPDATE,
         Mistake(
             "no momentum",
-            (NUMBERS, NUMBERS.replace("MOMENTUM", "0")),
+            ("=MOMENTUM", "=0"),
             says="The momentum is 0; it must be MOMENTUM.",
             hint=2,
             computes=updated(momentum=0),
         ),
         Mistake(
             "no weight decay",
-            (NUMBERS, NUMBERS.replace("WEIGHT_DECAY", "0")),
+            ("=WEIGHT_DECAY", "=0"),
             says="The weight decay is 0; it must be WEIGHT_DECAY.",
             hint=2,
             computes=updated(decay=0),
         ),
         Mistake(
             "momentum and decay swapped",
-            (NUMBERS, "learning_rate=rate, momentum=WEIGHT_DECAY, weight_decay=MOMENTUM"),
+            ("MOMENTUM, weight_decay=WEIGHT_DECAY", "WEIGHT_DECAY, weight_decay=MOMENTUM"),
             says="Momentum and weight decay are swapped.",
             hint=2,
             computes=updated(momentum=WEIGHT_DECAY, decay=MOMENTUM),
         ),
         Mistake(
             "velocity and gradient swapped",
-            (ARRAYS, 'net[name], net["grad_" + name], net["velocity_" + name]'),
+            ('velocity_" + name], net["grad_', 'grad_" + name], net["velocity_'),
             says="Velocity and gradient are swapped.",
             hint=2,
             computes=swapped,
         ),
         Mistake(
             "uphill",
-            (NUMBERS, NUMBERS.replace("=rate", "=-rate")),
+            ("learning_rate=", "learning_rate=-"),
             says="The parameters move along the gradient, not against it; the kernel already has the minus.",
             hint=2,
             computes=uphill,
         ),
-        Mistake("rate capped", (NUMBERS, NUMBERS.replace("=rate", "=min(rate, PEAK)"))),
-        Mistake(
-            "no weight decay at small rates",
-            (NUMBERS, NUMBERS.replace("=WEIGHT_DECAY", "=WEIGHT_DECAY * (rate > PEAK / 50)")),
-        ),
+        Mistake("rate capped", ("learning_rate=rate", "learning_rate=min(rate, PEAK)")),
+        Mistake("no weight decay at small rates", ("=WEIGHT_DECAY", "=WEIGHT_DECAY * (rate > PEAK / 50)")),
         Mistake(
             "only the weights",
-            (
-                "for name in net.parameters:",
-                'for name in (n for n in net.parameters if n.endswith("weights")):',
-            ),
+            ("net.parameters", '(n for n in net.parameters if n.endswith("weights"))'),
             expect="unwritten",
         ),
         Mistake(
@@ -206,82 +193,73 @@ MISTAKES = (
         TRAIN,
         Mistake(
             "no update",
-            (UPDATE_LINE, "pass"),
+            ("update(net, learning_rate(step, len(batches)))", "pass"),
             says="Every loss is that of the initial parameters: nothing is learned in between.",
             hint=3,
             computes=never_updated,
         ),
         Mistake(
             "rate of step 0",
-            ("learning_rate(step, len(batches))", "learning_rate(0, len(batches))"),
+            ("step, len", "0, len"),
             says="Every step uses the learning rate of step 0.",
             hint=3,
             computes=rate_of_step_0,
         ),
         Mistake(
             "rate of the next step",
-            ("learning_rate(step, len(batches))", "learning_rate(step + 1, len(batches))"),
+            ("step, len", "step + 1, len"),
             says="Every step uses the learning rate of the step after it.",
             hint=3,
             computes=rate_of_next_step,
         ),
         Mistake(
             "always batch 0",
-            (LOAD, LOAD.replace("images, labels", "*batches[0]")),
+            (LOAD, "images, labels", "*batches[0]"),
             says="Every step uses batch 0: each must load its own images and labels.",
             hint=3,
             computes=same_batch,
         ),
         Mistake(
             "update before backward",
-            (
-                (LOAD, LOAD.replace("        net.backward()\n", "")),
-                (UPDATE_LINE, UPDATE_LINE + "\n        net.backward()"),
-            ),
+            ((LOAD, "        net.backward()\n", ""), (UPDATE_LINE, UPDATE_LINE + "\n        net.backward()")),
         ),
-        Mistake(
-            "a rate that is held at the end",
-            (UPDATE_LINE, UPDATE_LINE.replace("(step,", "(min(step, len(batches) - 2),")),
-        ),
-        Mistake("a later batch left out", (LOAD, LOAD.replace("images, labels", "*batches[min(step, 18)]"))),
-        Mistake("arrays instead of losses", ("losses.append(net.loss.get()[0])", "losses.append(net.loss)")),
+        Mistake("a rate that is held at the end", ("step, len", "min(step, len(batches) - 2), len")),
+        Mistake("a later batch left out", (LOAD, "images, labels", "*batches[min(step, 18)]")),
+        Mistake("arrays instead of losses", ("loss.get()[0])", "loss)")),
     ),
     *mistakes_in(
         ACCURACY,
         Mistake(
             "mean of the batches",
-            (
-                ("right += " + RIGHT, "right += " + RIGHT.replace("sum()", "mean()")),
-                ("total += len(labels)", "total += 1"),
-            ),
+            (("labels).sum(", "labels).mean("), ("len(labels)", "1")),
             says="It is the mean over the batches, but the last one has fewer images.",
             hint=3,
             computes=lambda a, d: np.mean([b.mean() for b in a["batches"]]),
         ),
         Mistake(
             "last batch only",
-            (("right += " + RIGHT, "right = " + RIGHT), ("total += len(labels)", "total = len(labels)")),
+            (("right +=", "right ="), ("total +=", "total =")),
             says="Only the last batch counts: add up over all of them.",
             hint=3,
             computes=lambda a, d: a["batches"][-1].mean(),
         ),
         Mistake(
             "wrong answers counted",
-            ("argmax(axis=1) == labels)", "argmax(axis=1) != labels)"),
+            ("== labels", "!= labels"),
             says="It is the share of the wrong answers.",
             hint=3,
             computes=lambda a, d: 1 - a["right"].mean(),
         ),
         Mistake(
             "percent",
-            ("return right / max(total, 1)", "return 100 * right / max(total, 1)"),
+            ("right / max", "100 * right / max"),
             says="It is in percent; it must be a share from 0 to 1.",
             hint=3,
             computes=lambda a, d: 100 * a["right"].mean(),
         ),
         Mistake(
             "every batch as large as the first",
-            ("total += len(labels)", "total += len(batches[0][1])"),
+            ("len(labels)", "len(batches[0][1])"),
             says="The last batch is counted as a full one.",
             hint=3,
             computes=lambda a, d: a["right"].sum() / (len(a["batches"]) * len(a["batches"][0])),
@@ -309,33 +287,27 @@ PUZZLE = Puzzle(
         prepare=solution_kernels,
     ),
     cases=(
-        Case("learning_rate", dict(steps=20), note="done by hand in the lesson"),
-        Case("learning_rate_few_steps", dict(steps=7), note="a warm-up of one step"),
+        Case("learning_rate", dict(steps=20), "done by hand in the lesson"),
+        Case("learning_rate_few_steps", dict(steps=7), "a warm-up of one step"),
         Case(
-            "learning_rate_own_steps",
-            draw=drawn(steps=(21, 90)),
-            note="a number that belongs to your file",
+            "learning_rate_own_steps", draw=drawn(steps=(21, 90)), note="a number that belongs to your file"
         ),
         Case(
-            "learning_rate_many_steps",
-            draw=drawn(steps=(1000, 2000)),
-            note="as many as a whole training has",
+            "learning_rate_many_steps", draw=drawn(steps=(1000, 2000)), note="as many as a whole training has"
         ),
-        Case("update", {}, note="every parameter, against the rule of puzzle 11"),
-        Case("six_steps", dict(steps=6, batch=8), note="the last batch is smaller"),
+        Case("update", {}, "every parameter, against the rule of puzzle 11"),
+        Case("six_steps", dict(steps=6, batch=8), "the last batch is smaller"),
         Case(
-            "own_steps",
-            draw=drawn(steps=(20, 40), batch=(2, 9)),
-            note="the rate and the decay of every step",
+            "own_steps", draw=drawn(steps=(20, 40), batch=(2, 9)), note="the rate and the decay of every step"
         ),
-        Case("accuracy", dict(batch=16, images=53), note="the last batch is smaller"),
+        Case("accuracy", dict(batch=16, images=53), "the last batch is smaller"),
         Case(
             "accuracy_own_sizes",
             draw=drawn(batch=(7, 30), images=(91, 200)),
             note="sizes that belong to your file",
         ),
-        Case("overfit_10_images", dict(steps=60), note="ten digits by heart"),
-        Case("train_digits", dict(epochs=2, batch=32), note="1,438 digits; 359 that it has never seen"),
+        Case("overfit_10_images", dict(steps=60), "ten digits by heart"),
+        Case("train_digits", dict(epochs=2, batch=32), "1,438 digits; 359 that it has never seen"),
     ),
     mistakes=MISTAKES,
     hints=(
@@ -343,13 +315,12 @@ PUZZLE = Puzzle(
         "half the peak, that of step 1 the peak. The other 18 steps fall: how much of them is done, from 0 "
         "towards 1? Half a cosine goes from cos(0) = 1 to cos(pi) = -1; shift it up and scale it so that it "
         "goes from 1 to 0.",
-        "sgd_step is the last kernel of part 1: its signature has three arrays, the parameter, its "
-        'velocity, its gradient. For a parameter called name, LeNet keeps the other two under "velocity_" '
-        '+ name and "grad_" + name. The three numbers follow by name, each of them as the file\'s constants '
-        "have it.",
-        "One step of training uses five things in this order: load puts the batch on the device, forward "
-        "and backward are yours from puzzle 37, update needs the gradients that backward has just stored, "
-        "and the loss is what forward stored. For the accuracy there is no backward and no update. Count "
-        "right answers and images over all batches and divide once, at the end.",
+        "sgd_step is the last kernel of part 1: its signature has three arrays, the parameter, its velocity, "
+        'its gradient. For a parameter called name, LeNet keeps the other two under "velocity_" + name and '
+        '"grad_" + name. The three numbers follow by name, each of them as the file\'s constants have it.',
+        "One step of training uses five things in this order: load puts the batch on the device, forward and "
+        "backward are yours from puzzle 37, update needs the gradients that backward has just stored, and "
+        "the loss is what forward stored. For the accuracy there is no backward and no update. Count right "
+        "answers and images over all batches and divide once, at the end.",
     ),
 )

@@ -14,6 +14,7 @@ from backwarp.reference.half import tf32
 from backwarp.course import Case, Gate, In, Kernel, Launch, Mistake, Out, Puzzle, ceil_div, mistakes_in
 from backwarp.course.conv_cases import column_sizes, ints, options, own_sizes, size, solid
 from backwarp.course.convolutions import backward_solid, forward
+from backwarp.course.mistakes import slow
 from backwarp.course.sizes import integers
 
 FLOAT, TF32, BACK = "conv2d_forward_float", "conv2d_forward_tf32", "conv_nd_backward_input"
@@ -33,10 +34,7 @@ NUMBERS = """for (int i = 0; i < 8; i += 4) {
                 *reinterpret_cast<float4*>(&p[i]) = *reinterpret_cast<const float4*>(&a[i / 4 * BM / 2]);
                 *reinterpret_cast<float4*>(&q[i]) = *reinterpret_cast<const float4*>(&b[i / 4 * BN / 2]);
             }"""
-PLACE = "(piece ^ row / 2 % PIECES)"
-ROUND_A = "for (int e = 0; e < 4; e++) a[m][e] = to_tf32(__uint_as_float(a[m][e]));"
 ROUND_B = "for (int e = 0; e < 4; e++) b[n + e / 2][e % 2] = to_tf32(__uint_as_float(b[n + e / 2][e % 2]));"
-STORED_K = "int k = top + m0 + 16 * m + lane / 4 + e / 2 * 8, column = left + n0 + lane % 4 * 2 + e % 2;"
 #: loops that are not unrolled: the same kernel, compiled in a fraction of the time
 SHORT = {
     FLOAT: (
@@ -64,76 +62,54 @@ MISTAKES = (
     *short(
         FLOAT,
         # right, not yet fast
-        Mistake(
-            "blocks of 64 x 64",
-            ("constexpr int BM = 128, BN = 128", "constexpr int BM = 64, BN = 64"),
-            expect="slow",
-            line="copy_async(slot",
-        ),
-        Mistake(
+        slow("blocks of 64 x 64", "copy_async(slot", ("128, BN = 128", "64, BN = 64")),
+        slow(
             "numbers one by one",
+            "volatile",
             (
-                (
-                    NUMBERS,
-                    """for (int i = 0; i < 8; i++) {
+                NUMBERS,
+                """for (int i = 0; i < 8; i++) {
                 p[i] = *(volatile const float*)&a[i / 4 * BM / 2 + i % 4];
                 q[i] = *(volatile const float*)&b[i / 4 * BN / 2 + i % 4];
             }""",
-                ),
             ),
-            expect="slow",
-            line="volatile",
         ),
-        Mistake(
-            "filters not padded",
-            ("filters[STAGES][BK][BM + 4]", "filters[STAGES][BK][BM]"),
-            expect="slow",
-            line="copy_async(slot",
-        ),
-        Mistake(
+        slow("filters not padded", "copy_async(slot", ("BK][BM + 4", "BK][BM")),
+        slow(
             "through registers",
+            "patches[to][first + y][lane + 32 * i] = inside",
             (PIXEL, "patches[to][first + y][lane + 32 * i] = inside ? from[image[i]] : 0.0f;"),
-            expect="slow",
-            line="patches[to][first + y][lane + 32 * i] = inside",
         ),
-        Mistake(
+        slow(
             "divisions for every copy",
+            "s = at % S",
             (
                 DOWN,
                 "int at = next * BK + first + y;\n                s = at % S, r = at / S % R, c = at / (S * R);\n"
                 "                " + DOWN,
             ),
-            expect="slow",
-            line="s = at % S",
         ),
         # tiles and waits
         Mistake(
             "fours where planes are not aligned",
-            ("if (plane % 4 == 0) {", "if (n + 3 < width) {"),
+            ("plane % 4 == 0", "n + 3 < width"),
             expect=("misaligned", "race"),
         ),
         Mistake(
             "pipeline not emptied",
-            (
-                "step < steps; step++) {\n        if (step >= 0) {",
-                "step + STAGES - 1 < steps; step++) {\n        if (step >= 0) {",
-            ),
+            ("step < steps", "step + STAGES - 1 < steps"),
             says="The last STAGES - 1 pairs of tiles are copied, but nobody multiplies them: go on until the "
             "pipeline is empty.",
-            hint=1,
         ),
         # where things are
         Mistake(
             "carry missing",
-            (
-                "if (s >= S) s -= S, r++;\n                if (r >= R) r -= R, c++;",
-                "if (s >= S) s -= S;\n                if (r >= R) r -= R, c++;",
-            ),
+            ("s -= S, r++;", "s -= S;"),
             says="Where s passes the end of the filter's row it starts again, but r stays: it must go up by one.",
         ),
         Mistake(
             "neighbouring columns",
-            ("int n = left + j / 4 * BN / 2 + 4 * x;", "int n = left + 8 * x + j;"),
+            ("j / 4 * BN / 2 + 4 * x", "8 * x + j"),
             says="A thread stores its sums in 8 neighbouring columns; it has the four from 4 x on, and four "
             "more BN / 2 further on.",
             hint=2,
@@ -142,19 +118,12 @@ MISTAKES = (
     *short(
         TF32,
         # right, not yet fast
-        Mistake(
-            "the swizzle of puzzle 35", (PLACE, "(piece ^ row % PIECES)"), expect="slow", line="ldmatrix_x4"
-        ),
-        Mistake(
-            "copied float by float",
-            ("bool whole = C_in % 4 == 0;", "bool whole = C_in < 0;"),
-            expect="slow",
-            line="copy4_async",
-        ),
+        slow("the swizzle of puzzle 35", "ldmatrix_x4", ("row / 2 %", "row %")),
+        slow("copied float by float", "copy4_async", ("% 4 == 0", "< 0")),
         # numbers
         Mistake(
             "not rounded",
-            ((ROUND_A, ""), (ROUND_B, "")),
+            (("for (int e = 0; e < 4; e++) a[m][e] = to_tf32(__uint_as_float(a[m][e]));", ""), (ROUND_B, "")),
             says="The numbers are cut off after 10 bits, not rounded: mma.sync ignores the rest of a float. "
             "Use to_tf32.",
             hint=3,
@@ -162,47 +131,36 @@ MISTAKES = (
         # fragments
         Mistake(
             "filters from 8 on forgotten",
-            (STORED_K, STORED_K.replace(" + e / 2 * 8", "")),
+            ("4 + e / 2 * 8", "4"),
             says="Registers 2 and 3 of the sums belong 8 filters below registers 0 and 1; here they are stored over them.",
             hint=3,
         ),
         # pieces
         Mistake(
             "carry of the channels missing",
-            ("if (four >= fours) four -= fours, s++;", "if (four >= fours) four -= fours;"),
+            ("fours, s++;", "fours;"),
             says="Where the channels of a tap end, the next tap begins: s must go up by one.",
             hint=2,
         ),
         Mistake(
             "carry of the taps missing",
-            (
-                "if (four >= fours) four -= fours, s++;\n            if (s >= S) s -= S, r++;",
-                "if (four >= fours) four -= fours, s++;\n            if (s >= S) s -= S;",
-            ),
+            ("s -= S, r++;", "s -= S;"),
             says="Where s passes the end of the filter's row it starts again, but r stays: it must go up by one.",
         ),
     ),
     *short(
         BACK,
         # right, not yet fast
-        Mistake(
-            "weights float by float",
-            ("C_in % 4 == 0);", "C_in < 0);"),
-            expect="slow",
-            line="copy4_async(&filters",
-        ),
-        Mistake(
+        slow("weights float by float", "copy4_async(&filters", ("% 4 == 0", "< 0")),
+        slow(
             "fours of elements",
-            (
-                ("[x + BN / 8 * i]", "[i / 4 * BN / 2 + 4 * x + i % 4]"),
-                ("int n = left + x + BN / 8 * i;", "int n = left + i / 4 * BN / 2 + 4 * x + i % 4;"),
-            ),
-            expect="slow",
-            line="grad_input[",
+            "grad_input[",
+            ("j][x + BN / 8 * i", "j][i / 4 * BN / 2 + 4 * x + i % 4"),
+            ("x + BN / 8 * i", "i / 4 * BN / 2 + 4 * x + i % 4"),
         ),
         Mistake(
             "carry of the filters missing",
-            ("if (t >= taps_t) t -= taps_t, k++;", "if (t >= taps_t) t -= taps_t;"),
+            ("taps_t, k++;", "taps_t;"),
             says="Where t passes the last tap of the class the next filter begins: k must go up by one.",
             hint=2,
         ),
@@ -311,39 +269,33 @@ PUZZLE = Puzzle(
             Case(
                 "cudnn_tiny",
                 size(1, 1, 2, 3, 1, 1, 2),
-                note="done by hand in the lesson; with one channel, both layouts are the same",
+                "done by hand in the lesson; with one channel, both layouts are the same",
                 inputs={"input": [[[[1, 2, 3], [4, 5, 6]]]], "weights": [[[[2, -1]]]], "bias": [1]},
             ),
-            Case("one_position", size(2, 3, 4, 3, 5, 4, 3), note="the filter as large as the image"),
-            Case(
-                "one_channel", size(3, 1, 6, 5, 2, 3, 2, pad=(1, 1)), note="pieces with one channel in them"
-            ),
-            Case("aligned", size(2, 8, 5, 7, 6, 2, 2), note="planes and channels are multiples of 4"),
-            Case("channels_11", size(2, 11, 5, 4, 3, 3, 2), note="three pieces for each tap, steps of four"),
-            Case("channels_6", size(2, 6, 7, 5, 4, 3, 3), note="a piece and a half for each tap"),
+            Case("one_position", size(2, 3, 4, 3, 5, 4, 3), "the filter as large as the image"),
+            Case("one_channel", size(3, 1, 6, 5, 2, 3, 2, pad=(1, 1)), "pieces with one channel in them"),
+            Case("aligned", size(2, 8, 5, 7, 6, 2, 2), "planes and channels are multiples of 4"),
+            Case("channels_11", size(2, 11, 5, 4, 3, 3, 2), "three pieces for each tap, steps of four"),
+            Case("channels_6", size(2, 6, 7, 5, 4, 3, 3), "a piece and a half for each tap"),
             integers(size(2, 3, 7, 5, 4, 3, 2)),
-            Case(
-                "wide_filter",
-                size(1, 2, 3, 19, 2, 2, 17, pad=(0, 1)),
-                note="a row of taps longer than a step",
-            ),
+            Case("wide_filter", size(1, 2, 3, 19, 2, 2, 17, pad=(0, 1)), "a row of taps longer than a step"),
             Case(
                 "all_asymmetric",
                 size(2, 3, 9, 13, 4, 3, 2, stride=(2, 3), pad=(2, 1), dilation=(3, 2)),
-                note="no two parameters of rows and columns agree",
+                "no two parameters of rows and columns agree",
             ),
             Case(
                 "nothing_divides",
                 size(3, 5, 8, 7, 131, 3, 3, pad=(1, 1)),
-                note="131 filters, 45 rows, 168 positions: 2 x 2 blocks",
+                "131 filters, 45 rows, 168 positions: 2 x 2 blocks",
             ),
             *(
                 Case(
                     f"filter_{R}x{S}",
                     size(1, 1, R + 2, S + 1, 2, R, S),
+                    "a long filter",
                     kernels=(TF32,),
                     stress=True,
-                    note="a long filter",
                 )
                 for R, S in ((257, 1), (1, 257))
             ),
@@ -351,48 +303,46 @@ PUZZLE = Puzzle(
             Case(
                 "counted",
                 size(2, 16, 8, 8, 128, 3, 3, pad=(1, 1)),
-                note="one full block; this one is counted",
+                "one full block; this one is counted",
                 again=lambda pick: size(1, 4 * pick(2, 3), 4, 32, 256, 5, 5, pad=(2, 2)),
             ),
         ),
         *only(
             (BACK,),
             Case(
-                "sound",
-                size(2, 5, 1, 13, 7, 1, 4, stride=(1, 3), pad=(0, 2)),
-                note="one dimension: three classes",
+                "sound", size(2, 5, 1, 13, 7, 1, 4, stride=(1, 3), pad=(0, 2)), "one dimension: three classes"
             ),
             Case(
                 "image",
                 size(2, 131, 7, 5, 3, 3, 2, stride=(2, 1), pad=(1, 1)),
-                note="131 channels: two tiles, neither aligned",
+                "131 channels: two tiles, neither aligned",
             ),
             Case(
                 "video",
                 size(3, 8, 6, 9, 11, 2, 3, stride=(1, 2), pad=(0, 1), D=5, T=3, stride_d=3, pad_d=2),
-                note="no two directions agree; blocks without elements",
+                "no two directions agree; blocks without elements",
             ),
             Case(
                 "video_few_taps",
                 size(2, 4, 3, 4, 2, 1, 2, stride=(2, 2), D=4, T=2, stride_d=3, pad_d=1),
-                note="12 classes, some without taps",
+                "12 classes, some without taps",
             ),
             Case(
                 "one_tap",
                 size(2, 3, 5, 4, 9, 1, 1, D=3),
-                note="a product of matrices; a step has taps of eight filters",
+                "a product of matrices; a step has taps of eight filters",
             ),
             Case(
                 "volume",
                 size(4, 6, 6, 7, 3, 3, 3, pad=(1, 1), D=5, T=3, pad_d=1),
-                note="exact sums; 27 taps, seven tiles",
+                "exact sums; 27 taps, seven tiles",
                 values="integers",
             ),
             Case("own_volumes", note="sizes drawn from your file's text", draw=volumes),
             Case(
                 "volumes_counted",
                 size(2, 128, 16, 16, 64, 3, 3, stride=(2, 2), pad=(1, 1)),
-                note="a block for each of four classes; this one is counted",
+                "a block for each of four classes; this one is counted",
                 again=lambda pick: size(
                     1,
                     256,
@@ -419,95 +369,85 @@ PUZZLE = Puzzle(
             kernels=(FLOAT,),
             below=0.0331,
             hint=2,
-            says="Four floats can be read at once, and each used for a row or column of 8 sums: a step takes 4 requests "
-            "for 64 products.",
+            says="Four floats can be read at once, and each used for a row or column of 8 sums: a step takes "
+            "4 requests for 64 products.",
         ),
         Gate(
             "bytes_per_flop",
             0.065,
             kernels=(FLOAT,),
             below=0.211,
-            hint=1,
-            says="A weight is read once for every BN positions, a pixel once for every BM filters and tap: larger tiles "
-            "move less. And four sums of neighbouring positions are stored with one write.",
+            says="A weight is read once for every BN positions, a pixel once for every BM filters and tap: "
+            "larger tiles move less. And four sums of neighbouring positions are stored with one write.",
         ),
         Gate(
             "instructions_per_multiply_add",
             1.7,
             kernels=(FLOAT,),
             below=8.46,
-            hint=1,
             says="Every other instruction takes an issue slot from the products: compute indices before the "
-            "loop, add to "
-            "them in it, and let loops with constant bounds be unrolled.",
+            "loop, add to them in it, and let loops with constant bounds be unrolled.",
         ),
         Gate(
             "flops_without_copies",
             15,
             kernels=(FLOAT,),
             below=11.4,
-            hint=1,
-            says="While these products are made, no copy is under way: start those of a later step before, and wait for "
-            "them after.",
+            says="While these products are made, no copy is under way: start those of a later step before, "
+            "and wait for them after.",
         ),
         Gate(
             "shared_requests_per_flop",
             0.0003,
             kernels=(TF32,),
             hint=3,
-            says="Too many requests to shared memory: one ldmatrix_x4 brings a warp 16 filters or positions of two pieces; and "
-            "the larger WM and WN, the more often a fragment is used.",
+            says="Too many requests to shared memory: one ldmatrix_x4 brings a warp 16 filters or positions "
+            "of two pieces; and the larger WM and WN, the more often a fragment is used.",
         ),
         Gate(
             "shared_conflicts",
             0,
             kernels=(TF32,),
             hint=3,
-            says="Each 8 x 8 matrix is fetched in one go if its 8 rows of 16 bytes lie in different banks. A row of a "
-            "tile is half as long as in puzzle 35, so two rows share a place in the order.",
+            says="Each 8 x 8 matrix is fetched in one go if its 8 rows of 16 bytes lie in different banks. A "
+            "row of a tile is half as long as in puzzle 35, so two rows share a place in the order.",
         ),
         Gate(
             "bytes_per_flop",
             0.065,
             kernels=(TF32,),
-            hint=1,
-            says="A weight is read once for every BN positions, a pixel once for every BM filters and tap: larger tiles "
-            "move less.",
+            says="A weight is read once for every BN positions, a pixel once for every BM filters and tap: "
+            "larger tiles move less.",
         ),
         Gate(
             "instructions_per_multiply_add",
             0.35,
             kernels=(TF32,),
-            hint=1,
             says="Every other instruction takes an issue slot from mma.sync: copy 16 bytes at a time where "
-            "channels are a multiple "
-            "of 4, and compute indices before the loop.",
+            "channels are a multiple of 4, and compute indices before the loop.",
         ),
         Gate(
             "flops_without_copies",
             20,
             kernels=(TF32,),
-            hint=1,
-            says="While these products are made, no copy is under way: start those of a later step before, and wait for "
-            "them after.",
+            says="While these products are made, no copy is under way: start those of a later step before, "
+            "and wait for them after.",
         ),
         Gate(
             "bytes_per_flop",
             0.072,
             kernels=(BACK,),
             case="volumes_counted",
-            hint=1,
-            says="A weight is read once for BN elements, a gradient once for BM channels. Neighbouring lanes should copy "
-            "neighbouring weights, and store neighbouring elements.",
+            says="A weight is read once for BN elements, a gradient once for BM channels. Neighbouring lanes "
+            "should copy neighbouring weights, and store neighbouring elements.",
         ),
         Gate(
             "flops_without_copies",
             15,
             kernels=(BACK,),
             case="volumes_counted",
-            hint=1,
-            says="While these products are made, no copy is under way: start those of a later step before, and wait for "
-            "them after.",
+            says="While these products are made, no copy is under way: start those of a later step before, "
+            "and wait for them after.",
         ),
         *Gate.limits(
             "volumes_counted",
@@ -523,24 +463,28 @@ PUZZLE = Puzzle(
         *limits(TF32, lambda d: d["R"] * d["S"] * ceil_div(ceil_div(d["C_in"], 4), 4)),
     ),
     hints=(
-        "Put it together in three steps, and grade after each. First puzzle 30 with tiles of BK x BM and BK x BN and the "
-        "8 x 8 sums of puzzle 27: right, with a plain store to shared memory. Then the copies and groups of puzzle 34. "
-        "Then move out of the loop what does not change in it: a lane copies pixels of the same BN / 32 positions in every "
-        "step, so where their patches begin is found once, and from row to row (c, r, s) is found by adding and "
-        "carrying. A row of the image that is negative becomes a large number as an unsigned int: one comparison "
-        "instead of two. The gradient of the input comes last: the classes of puzzle 31 in these tiles, with this pipeline.",
+        "Put it together in three steps, and grade after each. First puzzle 30 with tiles of BK x BM and BK "
+        "x BN and the 8 x 8 sums of puzzle 27: right, with a plain store to shared memory. Then the copies "
+        "and groups of puzzle 34. Then move out of the loop what does not change in it: a lane copies pixels "
+        "of the same BN / 32 positions in every step, so where their patches begin is found once, and from "
+        "row to row (c, r, s) is found by adding and carrying. A row of the image that is negative becomes a "
+        "large number as an unsigned int: one comparison instead of two. The gradient of the input comes "
+        "last: the classes of puzzle 31 in these tiles, with this pipeline.",
         "In the tile of weights the rows of the matrix are BM + 4 words apart, so that 8 rows and 4 filters "
-        "of a warp fall into 32 banks; the tile of pixels needs nothing. In the product, thread t takes fours at 4 x and "
-        "BN / 2 + 4 x of the one tile and at 4 y and BM / 2 + 4 y of the other, x and y being remainder and quotient of "
-        "t by BN / 8. In the second kernel the channels are the fastest: a row of the matrix is cut into pieces of 4 "
-        "channels of one tap, and the last piece of a tap may be incomplete; the next tap begins with a new piece. In the third kernel both tiles "
-        "have a row for each (k, t, r, s), taps of the class fastest; it is found once for a warp, and each carry reaches the next.",
-        "In the second kernel both tiles lie alike: a row for a filter or a position, with PIECES of 4 words. Eight lanes "
-        "of an ldmatrix name 8 rows, one piece of each. For A, the filters, the four matrices are as in puzzle 35: rows 0 "
-        "to 7 and 8 to 15 of the first piece, then of the second. For B, the positions, they are the two pieces of rows 0 "
-        "to 7, then of rows 8 to 15, so that registers 0, 1 and 2, 3 are two fragments. Two rows fill the banks once, so "
-        "what moves the pieces must change from one pair of rows to the next. Round after loading. In the third kernel a "
-        "thread multiplies two fours of channels with eight elements, 16 apart, each loaded by itself; a class without taps "
-        "has no steps, but must not divide by their number.",
+        "of a warp fall into 32 banks; the tile of pixels needs nothing. In the product, thread t takes "
+        "fours at 4 x and BN / 2 + 4 x of the one tile and at 4 y and BM / 2 + 4 y of the other, x and y "
+        "being remainder and quotient of t by BN / 8. In the second kernel the channels are the fastest: a "
+        "row of the matrix is cut into pieces of 4 channels of one tap, and the last piece of a tap may be "
+        "incomplete; the next tap begins with a new piece. In the third kernel both tiles have a row for "
+        "each (k, t, r, s), taps of the class fastest; it is found once for a warp, and each carry reaches "
+        "the next.",
+        "In the second kernel both tiles lie alike: a row for a filter or a position, with PIECES of 4 "
+        "words. Eight lanes of an ldmatrix name 8 rows, one piece of each. For A, the filters, the four "
+        "matrices are as in puzzle 35: rows 0 to 7 and 8 to 15 of the first piece, then of the second. For "
+        "B, the positions, they are the two pieces of rows 0 to 7, then of rows 8 to 15, so that registers "
+        "0, 1 and 2, 3 are two fragments. Two rows fill the banks once, so what moves the pieces must change "
+        "from one pair of rows to the next. Round after loading. In the third kernel a thread multiplies two "
+        "fours of channels with eight elements, 16 apart, each loaded by itself; a class without taps has no "
+        "steps, but must not divide by their number.",
     ),
 )

@@ -27,9 +27,6 @@ CONV_GRADIENT = "    return conv2d_backward(grad_y, *ctx.saved_tensors)\n"
 CONV_KEEPS = """def conv2d_keeps(ctx, inputs, output):
     ctx.save_for_backward(*inputs[:2])
 """
-CONV_SHAPE = "    return N, K, H - F + 1, W - F + 1\n"
-CONV_FAKE = "    return x.new_empty(conv2d_shape(x, weight))\n"
-POOL_OUTPUTS = "    return x.new_empty(shape), x.new_empty(shape, dtype=torch.int32)\n"
 LAST = "        return linear(x, self.fc3.weight, self.fc3.bias)\n"
 STEP = """        optimizer.zero_grad()
         loss.backward()
@@ -41,7 +38,8 @@ MISTAKES = (
         "linear",
         Mistake("linear without a fake", (LINEAR_FAKE, ""), expect="unwritten"),
         Mistake(
-            "fake of another shape", (LINEAR_FAKE, LINEAR_FAKE.replace("len(weight)", "weight.shape[1]"))
+            "fake of another shape",
+            ("return x.new_empty(len(x), len(weight))", "return x.new_empty(len(x), weight.shape[1])"),
         ),
         Mistake(
             "linear without register_autograd",
@@ -52,17 +50,11 @@ MISTAKES = (
         Mistake("backward is no operator", ((LINEAR_OPERATOR, ""), (LINEAR_BACKWARD_FAKE, ""))),
         Mistake(
             "gradients in another order",
-            (
-                LINEAR_LAUNCHES,
-                LINEAR_LAUNCHES.replace("grad_x, grad_weight, grad_bias", "grad_weight, grad_x, grad_bias"),
-            ),
+            (LINEAR_LAUNCHES, "grad_x, grad_weight, grad_bias", "grad_weight, grad_x, grad_bias"),
         ),
         Mistake(
             "no gradient of the bias",
-            (
-                LINEAR_GRADIENT,
-                LINEAR_GRADIENT.replace("ctx.saved_tensors)", "ctx.saved_tensors)[:2] + (None,)"),
-            ),
+            (LINEAR_GRADIENT, "ctx.saved_tensors)", "ctx.saved_tensors)[:2] + (None,)"),
             expect="unwritten",
         ),
         Mistake(
@@ -75,19 +67,15 @@ MISTAKES = (
         ),
         Mistake(
             "backward by PyTorch",
-            ('    launch("fc_backward_input", grad_y, weight, grad_x)\n', "    grad_x = grad_y @ weight\n"),
+            ('launch("fc_backward_input", grad_y, weight, grad_x)', "grad_x = grad_y @ weight"),
             expect="launch",
         ),
         Mistake(
-            "bias gradient left out",
-            (
-                '    launch("fc_backward_bias", grad_y, grad_bias)\n    return',
-                "    grad_bias.zero_()\n    return",
-            ),
+            "bias gradient left out", ('launch("fc_backward_bias", grad_y, grad_bias)', "grad_bias.zero_()")
         ),
         Mistake(
             "keeps weight before x",
-            (LINEAR_KEEPS, LINEAR_KEEPS.replace("*inputs[:2]", "inputs[1], inputs[0]")),
+            (LINEAR_KEEPS, "*inputs[:2]", "inputs[1], inputs[0]"),
             expect=("launch", "wrong"),
         ),
         Mistake(
@@ -107,30 +95,21 @@ MISTAKES = (
                 "def _(grad_y, x, weight):\n    return torch.empty_like(x), torch.empty_like(weight), weight.new_empty(len(weight))\n\n\ndef conv2d_keeps",
             ),
         ),
+        Mistake("output one row and column short", ("F + 1, W - F + 1", "F, W - F"), expect="launch"),
         Mistake(
-            "output one row and column short", (CONV_SHAPE, CONV_SHAPE.replace(" + 1", "")), expect="launch"
+            "fake as large as the input",
+            ("return x.new_empty(conv2d_shape(x, weight))", "return x.new_empty(x.shape)"),
         ),
-        Mistake("fake as large as the input", (CONV_FAKE, "    return x.new_empty(x.shape)\n")),
-        Mistake(
-            "image is not kept", (CONV_KEEPS, CONV_KEEPS.replace("*inputs[:2]", "inputs[0] * 0, inputs[1]"))
-        ),
+        Mistake("image is not kept", (CONV_KEEPS, "*inputs[:2]", "inputs[0] * 0, inputs[1]")),
         Mistake(
             "no gradients but that of x",
-            (CONV_GRADIENT, CONV_GRADIENT.replace("ctx.saved_tensors)", "ctx.saved_tensors)[0], None, None")),
+            (CONV_GRADIENT, "ctx.saved_tensors)", "ctx.saved_tensors)[0], None, None"),
             expect="unwritten",
         ),
         Mistake(
-            "gradient is passed on detached",
-            (CONV_GRADIENT, CONV_GRADIENT.replace("grad_y,", "grad_y.sign(),")),
+            "gradient is passed on detached", ("conv2d_backward(grad_y,", "conv2d_backward(grad_y.sign(),")
         ),
-        Mistake(
-            "kernel of another layer",
-            (
-                'launch("conv2d_backward_bias", grad_y, grad_bias)',
-                'launch("fc_backward_bias", grad_y, grad_bias)',
-            ),
-            expect="launch",
-        ),
+        Mistake("kernel of another layer", ("conv2d_backward_bias", "fc_backward_bias"), expect="launch"),
     ),
     *mistakes_in(
         "max_pool2d",
@@ -139,65 +118,36 @@ MISTAKES = (
             ("x.shape[2] // 2, x.shape[3] // 2", "-(-x.shape[2] // 2), -(-x.shape[3] // 2)"),
             expect="launch",
         ),
-        Mistake(
-            "places in floating point",
-            (POOL_OUTPUTS, POOL_OUTPUTS.replace(", dtype=torch.int32", "")),
-            expect="launch",
-        ),
-        Mistake(
-            "places not returned",
-            ("def max_pool2d(x: Tensor) -> tuple[Tensor, Tensor]:", "def max_pool2d(x: Tensor) -> Tensor:"),
-            expect="signature",
-        ),
-        Mistake(
-            "values for places",
-            ("ctx.save_for_backward(output[1])", "ctx.save_for_backward(output[0])"),
-            expect="launch",
-        ),
-        Mistake(
-            "shape of the output",
-            ("ctx.shape = inputs[0].shape", "ctx.shape = output[0].shape"),
-            expect=("launch", "wrong"),
-        ),
+        Mistake("places in floating point", ("(shape, dtype=torch.int32)", "(shape)"), expect="launch"),
+        Mistake("places not returned", ("tuple[Tensor, Tensor]", "Tensor"), expect="signature"),
+        Mistake("values for places", ("output[1]", "output[0]"), expect="launch"),
+        Mistake("shape of the output", ("= inputs", "= output"), expect=("launch", "wrong")),
     ),
     *mistakes_in(
         "LeNet",
         Mistake(
             "no ReLU after a convolution",
-            (
-                "max_pool2d(relu(conv2d(x, layer.weight, layer.bias)))",
-                "max_pool2d(conv2d(x, layer.weight, layer.bias))",
-            ),
+            ("relu(conv2d(x, layer.weight, layer.bias))", "conv2d(x, layer.weight, layer.bias)"),
         ),
         Mistake(
             "ReLU on the logits", (LAST, "        return relu(linear(x, self.fc3.weight, self.fc3.bias))\n")
         ),
         Mistake(
             "PyTorch's ReLU",
-            (
-                ("max_pool2d(relu(conv2d", "max_pool2d(torch.relu(conv2d"),
-                ("x = relu(linear", "x = torch.relu(linear"),
-            ),
+            (("relu(conv2d", "torch.relu(conv2d"), ("x = relu", "x = torch.relu")),
             expect="launch",
         ),
-        Mistake(
-            "a layer left out",
-            ("for layer in (self.fc1, self.fc2):", "for layer in (self.fc1,):"),
-            expect=("launch", "exception"),
-        ),
+        Mistake("a layer left out", ("fc1, self.fc2)", "fc1,)"), expect=("launch", "exception")),
     ),
     *mistakes_in(
         "train",
-        Mistake("gradients add up", (STEP, STEP.replace("        optimizer.zero_grad()\n", ""))),
+        Mistake("gradients add up", (STEP, "        optimizer.zero_grad()\n", "")),
         Mistake(
             "gradients erased",
             (STEP, "        loss.backward()\n        optimizer.zero_grad()\n        optimizer.step()\n"),
         ),
-        Mistake("no backward", (STEP, STEP.replace("        loss.backward()\n", ""))),
-        Mistake(
-            "loss summed, not averaged",
-            ("cross_entropy(model(images), labels)", 'cross_entropy(model(images), labels, reduction="sum")'),
-        ),
+        Mistake("no backward", (STEP, "        loss.backward()\n", "")),
+        Mistake("loss summed, not averaged", ("(images), labels", '(images), labels, reduction="sum"')),
         Mistake("losses not kept", ("        losses.append(loss.item())\n", "")),
     ),
 )
@@ -228,17 +178,14 @@ PUZZLE = Puzzle(
         needs=("torch", "pip install -e '.[torch]'"),
     ),
     cases=(
-        Case("linear_by_hand", dict(batch=2, inputs=2, outputs=2), note="done by hand in the lesson"),
+        Case("linear_by_hand", dict(batch=2, inputs=2, outputs=2), "done by hand in the lesson"),
         Case("relu_sizes", draw=drawn(batch=(2, 5), inputs=(3, 9))),
         Case("linear_sizes", draw=drawn(batch=(2, 5), inputs=(3, 9), outputs=(10, 14))),
         Case(
             "conv2d_sizes",
             draw=drawn(batch=(2, 3), inputs=(2, 3), outputs=(4, 5), H=(6, 8), W=(9, 11), F=(2, 4)),
         ),
-        Case(
-            "max_pool2d_sizes",
-            draw=drawn(batch=(2, 3), inputs=(2, 4), H=(5, 8), W=(9, 12)),
-        ),
+        Case("max_pool2d_sizes", draw=drawn(batch=(2, 3), inputs=(2, 4), H=(5, 8), W=(9, 12))),
         Case("opcheck", dict(batch=2, inputs=2, outputs=3, H=5, W=6, F=3)),
         Case("gradcheck", dict(batch=2, inputs=2, outputs=3, H=5, W=6, F=3)),
         Case("lenet", dict(batch=3)),
@@ -248,17 +195,18 @@ PUZZLE = Puzzle(
     ),
     mistakes=MISTAKES,
     hints=(
-        "linear lacks three things, and relu shows each of them. A fake computes nothing: it returns an empty tensor "
-        "of the shape and type that the operator returns. The backward operator is like the forward one: new tensors, "
-        "launches that fill them, a fake of its own. register_autograd joins the two: one function keeps what backward "
-        "will need, the other calls the backward operator.",
-        "An operator with several results says so in its signature, tuple[Tensor, Tensor, Tensor], and autograd takes "
-        "one gradient for each input of the forward operator, in the order of its parameters. The kernels of "
-        "puzzles 06, 09 and 10 store one gradient each: three launches on the gradient that comes in, which may be "
-        "stored in any order of its axes, so copy it with contiguous() first.",
-        "The images become smaller: with a filter of F x F and no padding, H - F + 1 rows are left; pooling leaves "
-        "half of them, rounded down. The fake needs the same shapes, so write a function that both call. Pooling "
-        "back needs no values at all, only the places and the shape of its input: keep the places with "
-        "save_for_backward, the shape as an attribute of ctx. Places are int32, and have no gradient.",
+        "linear lacks three things, and relu shows each of them. A fake computes nothing: it returns an "
+        "empty tensor of the shape and type that the operator returns. The backward operator is like the "
+        "forward one: new tensors, launches that fill them, a fake of its own. register_autograd joins the "
+        "two: one function keeps what backward will need, the other calls the backward operator.",
+        "An operator with several results says so in its signature, tuple[Tensor, Tensor, Tensor], and "
+        "autograd takes one gradient for each input of the forward operator, in the order of its parameters. "
+        "The kernels of puzzles 06, 09 and 10 store one gradient each: three launches on the gradient that "
+        "comes in, which may be stored in any order of its axes, so copy it with contiguous() first.",
+        "The images become smaller: with a filter of F x F and no padding, H - F + 1 rows are left; pooling "
+        "leaves half of them, rounded down. The fake needs the same shapes, so write a function that both "
+        "call. Pooling back needs no values at all, only the places and the shape of its input: keep the "
+        "places with save_for_backward, the shape as an attribute of ctx. Places are int32, and have no "
+        "gradient.",
     ),
 )

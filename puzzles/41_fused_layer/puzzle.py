@@ -6,7 +6,7 @@ import numpy as np
 from backwarp.reference import conv, fused
 
 from backwarp.course import Case, Constant, Gate, Gradient, In, Kernel, Launch, Out, Puzzle, ceil_div
-from backwarp.course.mistakes import Mistake, mistakes_in
+from backwarp.course.mistakes import Mistake, mistakes_in, slow
 from backwarp.course.sizes import Ints, gradient_check, integers, own_sizes
 
 FORWARD, BACKWARD = "fused_layer", "fused_backward_weights"
@@ -18,32 +18,18 @@ MISTAKES = (
         FORWARD,
         Mistake(
             "place within the window",
-            ("at = (2 * p + i) * W_out + 2 * q + j", "at = 2 * i + j"),
+            ("(2 * p + i) * W_out + 2 * q", "2 * i"),
             says="A place is counted within the window: it is h * W_out + w in the plane of the convolution.",
             hint=3,
         ),
         Mistake(
             "place kept where ReLU leaves 0",
-            (
-                ("float best = 0.0f;", "float best = -INFINITY;"),
-                ("output[idx] = best;", "output[idx] = fmaxf(best, 0.0f);"),
-            ),
+            (("best = 0.0f", "best = -INFINITY"), ("[idx] = best", "[idx] = fmaxf(best, 0.0f)")),
             says="Where ReLU leaves 0, a place is stored instead of -1: a gradient would pass that has no way back.",
             hint=3,
         ),
-        Mistake(
-            "one filter per block",
-            ("constexpr int FILTERS = 3;", "constexpr int FILTERS = 1;"),
-            expect="slow",
-        ),
-        Mistake(
-            "one float at a time",
-            (
-                "own[i][j] = two.x, own[i][j + 1] = two.y;",
-                "own[i][j] = two.x, own[i][j + 1] = *(volatile float*)&tile[2 * y + i][2 * x + j + 1];",
-            ),
-            expect="slow",
-        ),
+        slow("one filter per block", "", ("FILTERS = 3", "FILTERS = 1")),
+        slow("one float at a time", "", ("= two.y;", "= *(volatile float*)&tile[2 * y + i][2 * x + j + 1];")),
     ),
 )
 
@@ -149,7 +135,7 @@ PUZZLE = Puzzle(
         Case(
             "fused_tiny_6x6",
             dict(batch=1, C_in=1, H=6, W=6, C_out=2),
-            note="done by hand in the lesson: the second filter ends in 0",
+            "done by hand in the lesson: the second filter ends in 0",
             inputs={
                 "input": [
                     [1, 2, 0, 1, 0, 3],
@@ -169,46 +155,42 @@ PUZZLE = Puzzle(
             },
         ),
         Case(
-            "odd_and_wide",
-            dict(batch=2, C_in=1, H=7, W=12, C_out=3),
-            note="a row of the convolution is left over",
+            "odd_and_wide", dict(batch=2, C_in=1, H=7, W=12, C_out=3), "a row of the convolution is left over"
         ),
-        Case("odd_and_tall", dict(batch=1, C_in=3, H=14, W=9, C_out=2), note="H > W, a column is left over"),
+        Case("odd_and_tall", dict(batch=1, C_in=3, H=14, W=9, C_out=2), "H > W, a column is left over"),
         gradient_check(
             "fused_bw_numerical_gradient_check", dict(batch=2, C_in=2, H=9, W=8, C_out=2), kernels=(BACKWARD,)
         ),
         integers(dict(batch=3, C_in=2, H=10, W=11, C_out=4), note="exact sums back"),
         Case(
-            "nothing_divides",
-            dict(batch=2, C_in=2, H=25, W=45, C_out=5),
-            note="2 x 2 tiles, 2 groups of filters",
+            "nothing_divides", dict(batch=2, C_in=2, H=25, W=45, C_out=5), "2 x 2 tiles, 2 groups of filters"
         ),
         Case(
             "filters_to_the_end",
             dict(batch=1, C_in=1, H=6, W=6, C_out=163),
-            note="the constant array has room for 163 filters, and not for one more",
+            "the constant array has room for 163 filters, and not for one more",
         ),
         Case(
             "many_images",
             dict(batch=32_800, C_in=1, H=6, W=6, C_out=1),
+            "more images than a short can count",
             stress=True,
             once="memory",
-            note="more images than a short can count",
         ),
         Case(
             "many_channels",
             dict(batch=1, C_in=32_800, H=6, W=6, C_out=1),
+            "more channels than a short can count",
             kernels=(BACKWARD,),
             stress=True,
             once="memory",
-            note="more channels than a short can count",
         ),
         own_sizes(batch=(2, 5), C_in=(1, 3), H=(8, 24), W=(8, 42), C_out=(2, 7)),
-        Case("fused_lenet_conv2", dict(batch=2, C_in=6, H=12, W=12, C_out=16), note="LeNet's second"),
+        Case("fused_lenet_conv2", dict(batch=2, C_in=6, H=12, W=12, C_out=16), "LeNet's second"),
         Case(
             COUNTED,
             dict(batch=4, C_in=1, H=28, W=28, C_out=6),
-            note="LeNet's first; this one is counted",
+            "LeNet's first; this one is counted",
             again=lambda pick: dict(
                 batch=pick(2, 3), C_in=pick(2, 3), C_out=3 * pick(3, 4), H=4 + 16 * pick(2, 3), W=36
             ),
@@ -222,8 +204,8 @@ PUZZLE = Puzzle(
             case=COUNTED,
             kernels=(FORWARD,),
             below=433_152,
-            says="Every filter of a block uses the inputs that a thread has copied: let a block compute three filters "
-            "or more from one tile, and store nothing but the pooled outputs and their places.",
+            says="Every filter of a block uses the inputs that a thread has copied: let a block compute "
+            "three filters or more from one tile, and store nothing but the pooled outputs and their places.",
         ),
         Gate(
             "shared_wavefronts",
@@ -231,8 +213,8 @@ PUZZLE = Puzzle(
             case=COUNTED,
             kernels=(FORWARD,),
             hint=2,
-            says="Neighbouring threads begin two columns apart: one float at a time, they meet in every second bank. "
-            "Read two at a time, as float2.",
+            says="Neighbouring threads begin two columns apart: one float at a time, they meet in every "
+            "second bank. Read two at a time, as float2.",
         ),
         Gate(
             "flops",
@@ -241,8 +223,8 @@ PUZZLE = Puzzle(
             kernels=(BACKWARD,),
             below=811_200,
             hint=2,
-            says="Of four positions of the convolution one has a gradient, or none: go through the pooled outputs, "
-            "and skip those with place -1.",
+            says="Of four positions of the convolution one has a gradient, or none: go through the pooled "
+            "outputs, and skip those with place -1.",
         ),
         *Gate.limits(
             COUNTED, FORWARD, flops=lambda d: 2.1 * F * F * d["C_in"] * 4 * 32 * warps(d) * d["FILTERS"]
@@ -256,19 +238,20 @@ PUZZLE = Puzzle(
         ),
     ),
     hints=(
-        "A block's tile begins at row 2 * HEIGHT * blockIdx.y of the input, and column 2 * WIDTH * blockIdx.x: two rows "
-        "and columns for every pooled output, and F - 1 more at the end. In z, filters change fastest: with "
-        "groups = C_out / FILTERS, rounded up, z % groups is the group and z / groups the image. The last group may have "
-        "fewer filters. Threads without an output copy and wait like all others.",
-        "Forward, the tile has an even number of columns and a thread begins at an even one, so two floats there can be "
-        "read as one float2. With own[6][6] and sum[FILTERS][2][2] in loops that are unrolled, all of it stays in "
-        "registers. Put #pragma unroll before a loop over FILTERS that skips filters from C_out on: its bounds are "
-        "constant, but the compiler may leave it a loop. Backward, a thread takes the pooled outputs t, t + THREADS, ... of channel k in all "
-        "images; one with place -1 is skipped, for any other the window of the input begins at row place / W_out, "
-        "column place % W_out.",
-        "Sum (i, j) of thread (x, y) is the convolution at row 2 * p + i, column 2 * q + j. Begin with best = 0 and the "
-        "place -1, and let a sum take over if it is larger than best, row by row: then ReLU and the largest of four are "
-        "one comparison each. Backward, after the shuffles lane 0 of every warp has its warp's sum; thread j < F * F "
-        "adds up those of weight j.",
+        "A block's tile begins at row 2 * HEIGHT * blockIdx.y of the input, and column 2 * WIDTH * "
+        "blockIdx.x: two rows and columns for every pooled output, and F - 1 more at the end. In z, filters "
+        "change fastest: with groups = C_out / FILTERS, rounded up, z % groups is the group and z / groups "
+        "the image. The last group may have fewer filters. Threads without an output copy and wait like all "
+        "others.",
+        "Forward, the tile has an even number of columns and a thread begins at an even one, so two floats "
+        "there can be read as one float2. With own[6][6] and sum[FILTERS][2][2] in loops that are unrolled, "
+        "all of it stays in registers. Put #pragma unroll before a loop over FILTERS that skips filters from "
+        "C_out on: its bounds are constant, but the compiler may leave it a loop. Backward, a thread takes "
+        "the pooled outputs t, t + THREADS, ... of channel k in all images; one with place -1 is skipped, "
+        "for any other the window of the input begins at row place / W_out, column place % W_out.",
+        "Sum (i, j) of thread (x, y) is the convolution at row 2 * p + i, column 2 * q + j. Begin with best "
+        "= 0 and the place -1, and let a sum take over if it is larger than best, row by row: then ReLU and "
+        "the largest of four are one comparison each. Backward, after the shuffles lane 0 of every warp has "
+        "its warp's sum; thread j < F * F adds up those of weight j.",
     ),
 )

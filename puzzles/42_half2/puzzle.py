@@ -5,7 +5,7 @@ from __future__ import annotations
 from backwarp.reference import conv, half
 
 from backwarp.course import Case, Float, Gate, Gradient, In, InOut, Int, Kernel, Launch, Out, Puzzle, ceil_div
-from backwarp.course.mistakes import Mistake, mistakes_in
+from backwarp.course.mistakes import Mistake, mistakes_in, slow
 from backwarp.course.sizes import Ints, gradient_check, integers, own_sizes
 
 SCALE, BACKWARD = "scale_to_half", "conv2d_backward_weights_half2"
@@ -24,7 +24,7 @@ MISTAKES = (
         ),
         Mistake(
             "not scaled",
-            (CONVERTED, "__floats2half2_rn(two.x, two.y)"),
+            ("scale * two.x, scale *", "two.x,"),
             says="The gradients are not multiplied by scale: as halves, the small ones are 0.",
         ),
     ),
@@ -32,33 +32,28 @@ MISTAKES = (
         BACKWARD,
         Mistake(
             "a whole sum in half",
-            ("++steps == RUN || i", "++steps < 0 || i"),
+            ("steps == RUN", "steps < 0"),
             says="A thread adds up all its products in half: after RUN steps its sums have to go on in float.",
             hint=3,
         ),
-        Mistake(
+        slow(
             "products in float",
+            "",
             (
                 ADDED,
                 "sum[r * F + s] += __low2float(grad) * __low2float(x) + __high2float(grad) * __high2float(x);",
             ),
-            expect="slow",
         ),
-        Mistake(
+        slow(
             "products one by one",
+            "",
             (
                 ADDED,
-                "__half2 y = run[r * F + s]; run[r * F + s] = __halves2half2("
-                "__hfma(__low2half(grad), __low2half(x), __low2half(y)), "
-                "__hfma(__high2half(grad), __high2half(x), __high2half(y)));",
+                "__half2 y = run[r * F + s]; run[r * F + s] = __halves2half2(__hfma(__low2half(grad), "
+                "__low2half(x), __low2half(y)), __hfma(__high2half(grad), __high2half(x), __high2half(y)));",
             ),
-            expect="slow",
         ),
-        Mistake(
-            "one half at a time",
-            ("if (whole && i % 2 == 0)", "if (whole && i < 0)"),
-            expect="slow",
-        ),
+        slow("one half at a time", "", ("i % 2 == 0", "i < 0")),
     ),
 )
 
@@ -144,7 +139,7 @@ PUZZLE = Puzzle(
         Case(
             "half_tiny_6x7",
             dict(scale=4, n=3, batch=1, C_in=1, H=6, W=7, C_out=1),
-            note="done by hand in the lesson: odd rows, an odd number of gradients",
+            "done by hand in the lesson: odd rows, an odd number of gradients",
             inputs={
                 "grad": [0.25, -3, 2.0**-26],
                 "grad_output": [[[[4, 8, -4], [0, 4, 12]]]],
@@ -165,17 +160,17 @@ PUZZLE = Puzzle(
         Case(
             "output_1x1",
             dict(scale=8, n=1, batch=2, C_in=1, H=5, W=5, C_out=1),
-            note="pairs of one, and one gradient",
+            "pairs of one, and one gradient",
         ),
         Case(
             "even",
             dict(scale=64, n=10, batch=2, C_in=2, H=9, W=8, C_out=3),
-            note="every pair begins at an even place",
+            "every pair begins at an even place",
         ),
         Case(
             "odd_and_wide",
             dict(scale=16, n=301, batch=2, C_in=3, H=7, W=11, C_out=2),
-            note="every second row begins at an odd place",
+            "every second row begins at an odd place",
         ),
         gradient_check(
             "half_bw_numerical_gradient_check",
@@ -186,32 +181,32 @@ PUZZLE = Puzzle(
         Case(
             "sums_beyond_half",
             dict(scale=1, batch=4, C_in=1, H=260, W=260, C_out=1),
+            "whole numbers whose sums exceed 2,048 by far, and must be exact",
             once="memory",
             kernels=(BACKWARD,),
-            note="whole numbers whose sums exceed 2,048 by far, and must be exact",
             values="integers",
             inputs={"grad_output": positive, "input": positive},
         ),
         Case(
             "small_gradients",
             dict(scale=1 << 20, n=1025),
+            "each within a half, but only with its scale",
             kernels=(SCALE,),
-            note="each within a half, but only with its scale",
             inputs={"grad": lambda rng, a, d: rng.standard_normal(d["n"]) * 2.0**-22},
         ),
         Case(
             "overflow",
             dict(scale=1024, n=2001),
+            "the second of a pair becomes infinite",
             kernels=(SCALE,),
-            note="the second of a pair becomes infinite",
             inputs={"grad": one_large},
             special=True,
         ),
         Case(
             "overflow_at_the_end",
             dict(scale=2, n=257),
+            "the last is one without a neighbour, and becomes infinite",
             kernels=(SCALE,),
-            note="the last is one without a neighbour, and becomes infinite",
             inputs={"grad": [1] * 256 + [-32_760]},
             special=True,
         ),
@@ -229,7 +224,7 @@ PUZZLE = Puzzle(
         Case(
             COUNTED,
             dict(scale=1024, n=8192, batch=16, C_in=1, H=28, W=28, C_out=6),
-            note="LeNet's first layer; this one is counted",
+            "LeNet's first layer; this one is counted",
             again=lambda pick: dict(
                 scale=512,
                 n=2 * pick(5000, 9000),
@@ -258,8 +253,8 @@ PUZZLE = Puzzle(
             kernels=(BACKWARD,),
             below=44_934,
             hint=2,
-            says="A pair that begins at an even place is one request, and a row of a window is three pairs: the inputs of "
-            "odd s are halves of these.",
+            says="A pair that begins at an even place is one request, and a row of a window is three pairs: "
+            "the inputs of odd s are halves of these.",
         ),
         Gate(
             "flops_fp32",
@@ -268,8 +263,8 @@ PUZZLE = Puzzle(
             kernels=(BACKWARD,),
             below=2_899_950,
             hint=2,
-            says="Products and their sums belong in half, two with each __hfma2; in float there are the sums of at least "
-            "eight steps each, and those of the block.",
+            says="Products and their sums belong in half, two with each __hfma2; in float there are the sums "
+            "of at least eight steps each, and those of the block.",
         ),
         Gate(
             "instructions_per_multiply_add",
@@ -281,16 +276,19 @@ PUZZLE = Puzzle(
         ),
     ),
     hints=(
-        "The scale comes first, in float; then __floats2half2_rn rounds two floats to a __half2. Thread i of the grid has "
-        "elements 2 * i and 2 * i + 1, and the last one may have only one of them. A half is infinite from 65,520 on: "
-        "isfinite of __low2float and __high2float says so. Change overflow only then, with an atomic function, as "
-        "several threads may have found one; the counted case has none, and no atomic update is allowed there.",
-        "A thread takes the pairs t, t + THREADS, ... of channel k in all images, with (W_out + 1) / 2 pairs in a row. A "
-        "pair of gradients at column q meets, for each s, the inputs at q + s and q + s + 1: the 6 inputs from q on are "
-        "three pairs, and for odd s __halves2half2 joins the high half of one with the low half of the next. Where "
-        "W_out is odd, the last gradient of a row has no neighbour: put 0 there, and read no input beyond the row.",
-        "__hfma2(a, b, c) is a * b + c for both halves. Count the steps: after RUN of them, and after the thread's last, "
-        "add the low and the high half of each sum to its float, and begin again with 0. At the end all F * F floats go "
-        "through the shuffles of puzzle 41, and the threads that store divide by scale.",
+        "The scale comes first, in float; then __floats2half2_rn rounds two floats to a __half2. Thread i of "
+        "the grid has elements 2 * i and 2 * i + 1, and the last one may have only one of them. A half is "
+        "infinite from 65,520 on: isfinite of __low2float and __high2float says so. Change overflow only "
+        "then, with an atomic function, as several threads may have found one; the counted case has none, "
+        "and no atomic update is allowed there.",
+        "A thread takes the pairs t, t + THREADS, ... of channel k in all images, with (W_out + 1) / 2 pairs "
+        "in a row. A pair of gradients at column q meets, for each s, the inputs at q + s and q + s + 1: the "
+        "6 inputs from q on are three pairs, and for odd s __halves2half2 joins the high half of one with "
+        "the low half of the next. Where W_out is odd, the last gradient of a row has no neighbour: put 0 "
+        "there, and read no input beyond the row.",
+        "__hfma2(a, b, c) is a * b + c for both halves. Count the steps: after RUN of them, and after the "
+        "thread's last, add the low and the high half of each sum to its float, and begin again with 0. At "
+        "the end all F * F floats go through the shuffles of puzzle 41, and the threads that store divide by "
+        "scale.",
     ),
 )

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from backwarp.reference import dense
 
-from backwarp.course import Case, Gate, In, Kernel, Launch, Mistake, Out, Puzzle, ceil_div
+from backwarp.course import Case, Gate, In, Kernel, Launch, Out, Puzzle, ceil_div
+from backwarp.course.mistakes import slow
 from backwarp.course.sizes import Ints, integers, own_sizes
 from backwarp.devices.nvrtc.ptxas import Resources, occupancy
 
@@ -15,7 +16,7 @@ SUMS = "constexpr int TM = 4;", "constexpr int TN = 4;"
 
 def chosen(name, *edits):
     """Right, but with other constants."""
-    return Mistake(name, edits, expect="slow")
+    return slow(name, "", *edits)
 
 
 def constant(line, value):
@@ -57,8 +58,8 @@ def limits(case):
             "flops",
             lambda d: 1.1 * 2 * d["M"] * d["N"] * d["K"],
             case=case,
-            says="Products of elements that are not there: BM, BN and BK should divide M, N and K in all three shapes, or "
-            "nearly.",
+            says="Products of elements that are not there: BM, BN and BK should divide M, N and K in all "
+            "three shapes, or nearly.",
         ),
         Gate(
             "global_bytes",
@@ -71,8 +72,8 @@ def limits(case):
                 )
             ),
             case=case,
-            says="Each element of A is read once for every BN columns, and each of B once for every BM rows: larger tiles "
-            "move fewer bytes.",
+            says="Each element of A is read once for every BN columns, and each of B once for every BM rows: "
+            "larger tiles move fewer bytes.",
         ),
         Gate(
             "shared_requests_per_flop",
@@ -100,12 +101,7 @@ PUZZLE = Puzzle(
     kernels=(
         Kernel(
             "matmul",
-            params=(
-                In("A", m="M", k="K"),
-                In("B", k="K", n="N"),
-                Out("C", m="M", n="N"),
-                *Ints("M N K"),
-            ),
+            params=(In("A", m="M", k="K"), In("B", k="K", n="N"), Out("C", m="M", n="N"), *Ints("M N K")),
             launch=lambda d, t: Launch(
                 (ceil_div(d["N"], t["BN"]), ceil_div(d["M"], t["BM"])),
                 t["BM"] // t["TM"] * (t["BN"] // t["TN"]),
@@ -117,29 +113,29 @@ PUZZLE = Puzzle(
         Case(
             "matmul_tiny_2x3",
             dict(M=2, N=3, K=4),
-            note="done by hand in the lesson",
+            "done by hand in the lesson",
             inputs={"A": [[1, 2, 0, -1], [3, 1, 2, 4]], "B": [[2, 0, 1], [1, 5, -2], [0, 1, 3], [1, 2, 0]]},
         ),
-        Case("one_element", dict(M=1, N=1, K=17), note="17 products"),
+        Case("one_element", dict(M=1, N=1, K=17), "17 products"),
         integers(dict(M=33, N=19, K=35)),
-        Case("nothing_divides", dict(M=67, N=270, K=90), note="blocks stick out on both sides"),
+        Case("nothing_divides", dict(M=67, N=270, K=90), "blocks stick out on both sides"),
         own_sizes(M=(17, 140), N=(65, 300), K=(17, 90)),
         Case(
             CONV2,
             dict(M=16, N=512, K=150),
-            note="LeNet's second layer, 8 images; counted",
+            "LeNet's second layer, 8 images; counted",
             again=lambda pick: dict(M=32, N=768, K=pick(151, 159)),
         ),
         Case(
             WEIGHTS,
             dict(M=120, N=256, K=64),
-            note="the gradient of fc1's weights, 64 images; counted",
+            "the gradient of fc1's weights, 64 images; counted",
             again=lambda pick: dict(M=16 * pick(5, 6), N=512, K=32 * pick(3, 4)),
         ),
         Case(
             INPUT,
             dict(M=64, N=256, K=120),
-            note="the gradient of fc1's input; counted",
+            "the gradient of fc1's input; counted",
             again=lambda pick: dict(M=16 * pick(5, 6), N=512, K=32 * pick(4, 5)),
         ),
     ),
@@ -152,22 +148,24 @@ PUZZLE = Puzzle(
             of=idle,
             below=48,
             hint=3,
-            says="Half of the multiprocessor's places are to be taken: registers, shared memory and threads of a block "
-            "decide how many blocks fit.",
+            says="Half of the multiprocessor's places are to be taken: registers, shared memory and threads "
+            "of a block decide how many blocks fit.",
         ),
         *limits(CONV2),
         *limits(WEIGHTS),
         *limits(INPUT),
     ),
     hints=(
-        "Begin with what each limit says of one constant. Products: BM may hardly exceed the smallest M, 16 of conv2, and BK "
-        "has to divide 150, 64 and 120, or nearly. Bytes: A is read N / BN times and B M / BM times, so BM must not be smaller "
-        "than it has to be, either. That leaves one power of two for BM.",
-        "Requests to shared memory: a thread makes TM + TN of them for TM * TN products. 2 x 8 has as many sums as 4 x 4, and "
-        "more requests. Barriers: a small BK. In the kernel, thread t copies the elements t, t + THREADS, ... of each "
-        "tile, counted along the rows of its matrix, so that neighbours read neighbours; that of A is stored transposed.",
-        "Room: a thread needs TM * TN + TM + TN + 32 registers, in units of 8, of 65,536; a block needs 4 * BK * (BM + 1 + BN) "
-        "+ 1,024 bytes of shared memory, of 167,936, and there are at most 32 blocks. Room for 32 warps is wanted: that "
-        "rules out more than 16 or 18 sums for a thread, and a long stretch with a narrow tile.",
+        "Begin with what each limit says of one constant. Products: BM may hardly exceed the smallest M, 16 "
+        "of conv2, and BK has to divide 150, 64 and 120, or nearly. Bytes: A is read N / BN times and B M / "
+        "BM times, so BM must not be smaller than it has to be, either. That leaves one power of two for BM.",
+        "Requests to shared memory: a thread makes TM + TN of them for TM * TN products. 2 x 8 has as many "
+        "sums as 4 x 4, and more requests. Barriers: a small BK. In the kernel, thread t copies the elements "
+        "t, t + THREADS, ... of each tile, counted along the rows of its matrix, so that neighbours read "
+        "neighbours; that of A is stored transposed.",
+        "Room: a thread needs TM * TN + TM + TN + 32 registers, in units of 8, of 65,536; a block needs 4 * "
+        "BK * (BM + 1 + BN) + 1,024 bytes of shared memory, of 167,936, and there are at most 32 blocks. "
+        "Room for 32 warps is wanted: that rules out more than 16 or 18 sums for a thread, and a long "
+        "stretch with a narrow tile.",
     ),
 )

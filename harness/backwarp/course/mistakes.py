@@ -20,8 +20,8 @@ SHARED_LINE = re.compile(r"^[ \t]*(?:#[ \t]*include\b|__constant__\b)[^\n]*$", r
 class Mistake:
     """A plausible wrong kernel: the solution with some of its text replaced.
 
-    edit: (old, new), or several such pairs. Each `old` occurs once in the solution or, failing that, once in the
-    kernel. expect: the expected diagnosis, besides the mistake itself if it has a sentence: the kind of a
+    edit: (old, new), or (place, old, new) where `old` is part of a longer text, or several of these. What is replaced
+    occurs once in the solution or, failing that, once in the kernel. expect: the expected diagnosis, besides the mistake itself if it has a sentence: the kind of a
     KernelFault or of a Verdict ("wrong" by default), or the name of another mistake that computes the same;
     any one of several. says: the sentence shown when an output is exactly what this kernel computes; none if
     a fault or a gate already explains it. hint: number from 1. line: text that the explanation must contain.
@@ -40,7 +40,9 @@ class Mistake:
 
     @property
     def edits(self) -> tuple[tuple[str, str], ...]:
-        return (self.edit,) if isinstance(self.edit[0], str) else self.edit
+        """What is replaced, and by what."""
+        written = (self.edit,) if isinstance(self.edit[0], str) else self.edit
+        return tuple((e[0], e[0].replace(e[1], e[2]) if len(e) > 2 else e[1]) for e in written)
 
     @property
     def expected(self) -> tuple[str, ...]:
@@ -61,6 +63,11 @@ class Mistake:
                 )
             solution = solution[:start] + solution[start:end].replace(old, new) + solution[end:]
         return solution
+
+
+def slow(name: str, line: str, *edits: tuple[str, ...]) -> Mistake:
+    """A kernel that is right, and that a gate finds slow."""
+    return Mistake(name, edits, "slow", line=line)
 
 
 def mistakes_in(kernel: str, *mistakes: Mistake) -> tuple[Mistake, ...]:
