@@ -31,10 +31,8 @@ PUZZLE = Puzzle(
     title="Add two vectors",
     part=1,
     teaches="How a thread finds its own number, and why it must check that number.",
-    practice=(
-        "PyTorch adds arrays the same way, with several neighbouring elements for each thread, fetched by "
-        "one wide load where they are aligned."
-    ),
+    practice="PyTorch adds arrays the same way, with several neighbouring elements for each thread, fetched "
+    "by one wide load where they are aligned.",
     lines=3,
     kernels=(
         Kernel(

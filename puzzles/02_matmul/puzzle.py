@@ -11,7 +11,6 @@ KERNEL = "matmul"
 ROW = "int row = blockIdx.y * blockDim.y + threadIdx.y;"
 
 MISTAKES = (
-    # the threads
     Mistake(
         "x and y exchanged",
         (
@@ -27,7 +26,6 @@ MISTAKES = (
         expect=("unwritten", "out-of-bounds"),
         says="Threads leave although C has their element: row is compared with N and col with M.",
     ),
-    # the sum
     Mistake(
         "added for multiplied",
         ("k] * B[k", "k] + B[k"),
@@ -41,10 +39,8 @@ PUZZLE = Puzzle(
     title="Multiply two matrices",
     part=1,
     teaches="How a grid of two dimensions gives every thread a row and a column, and how rows lie in memory.",
-    practice=(
-        "cuBLAS and CUTLASS compute the same sums in tiles that are kept in shared memory and registers: "
-        "puzzles 26 and 27."
-    ),
+    practice="cuBLAS and CUTLASS compute the same sums in tiles that are kept in shared memory and "
+    "registers: puzzles 26 and 27.",
     lines=8,
     kernels=(
         Kernel(

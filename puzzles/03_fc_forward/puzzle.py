@@ -10,7 +10,6 @@ from backwarp.course.sizes import Ints, integers, own_sizes
 KERNEL = "fc_forward"
 
 MISTAKES = (
-    # the threads
     Mistake(
         "x and y exchanged",
         (
@@ -27,10 +26,8 @@ PUZZLE = Puzzle(
     title="Fully connected layer, forward",
     part=1,
     teaches="How a layer is a matrix product with a bias, and why every output keeps its weights in one row.",
-    practice=(
-        "torch.nn.Linear keeps its weights as [out, in] too and leaves the product to cuBLAS; cuBLASLt can "
-        "add the bias at the end of the same kernel."
-    ),
+    practice="torch.nn.Linear keeps its weights as [out, in] too and leaves the product to cuBLAS; cuBLASLt "
+    "can add the bias at the end of the same kernel.",
     lines=9,
     kernels=(
         Kernel(

@@ -52,7 +52,6 @@ TURNED = "It is the wrong way round: negative numbers are kept, the others are 0
 MISTAKES = (
     *mistakes_in(
         FORWARD,
-        # forward
         Mistake("comparison turned", ("x < 0.0f", "x > 0.0f"), says=TURNED),
         Mistake(
             "absolute value",
@@ -84,7 +83,6 @@ MISTAKES = (
     ),
     *mistakes_in(
         INPLACE,
-        # in place
         Mistake(
             "inplace: comparison turned",
             ("data[i] < 0", "data[i] > 0"),
@@ -109,7 +107,6 @@ MISTAKES = (
     ),
     *mistakes_in(
         BACKWARD,
-        # backward
         Mistake(
             "backward: passes at 0",
             ("input[i] > 0", "input[i] >= 0"),
@@ -146,10 +143,8 @@ PUZZLE = Puzzle(
     title="ReLU, forward and backward",
     part=1,
     teaches="How a layer passes a gradient on, and what 0 and NaN do to a comparison.",
-    practice=(
-        "Compilers such as torch.compile fuse a ReLU into the kernel beside it, so that it takes no pass "
-        "over memory of its own."
-    ),
+    practice="Compilers such as torch.compile fuse a ReLU into the kernel beside it, so that it takes no "
+    "pass over memory of its own.",
     lines=10,
     kernels=(
         Kernel(

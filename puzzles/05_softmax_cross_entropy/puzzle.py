@@ -42,7 +42,6 @@ def no_shift(text):
 MISTAKES = (
     *mistakes_in(
         FORWARD,
-        # the loss
         Mistake(
             "search starts at 0",
             (SEARCH, SEARCH.replace("row[0]", "0.0f").replace("k = 1", "k = 0")),
@@ -82,7 +81,6 @@ MISTAKES = (
     ),
     *mistakes_in(
         BACKWARD,
-        # the gradient
         Mistake(
             "backward: 1 not divided",
             ("(probability - right) / batch", "probability / batch - right"),
@@ -133,10 +131,8 @@ PUZZLE = Puzzle(
     title="Softmax and cross entropy",
     part=1,
     teaches="How a network's error becomes one number and its gradient starts, without exp overflowing.",
-    practice=(
-        "torch.nn.functional.cross_entropy is a log_softmax, with the maximum subtracted as here, and then a "
-        "nll_loss; a row belongs to a warp or a block."
-    ),
+    practice="torch.nn.functional.cross_entropy is a log_softmax, with the maximum subtracted as here, and "
+    "then a nll_loss; a row belongs to a warp or a block.",
     lines=17,
     kernels=(
         Kernel(

@@ -14,7 +14,6 @@ WEIGHTS, INPUT, BIAS = "fc_backward_weights", "fc_backward_input", "fc_backward_
 MISTAKES = (
     *mistakes_in(
         WEIGHTS,
-        # the weights
         Mistake(
             "x and y exchanged",
             (
@@ -27,7 +26,6 @@ MISTAKES = (
     ),
     *mistakes_in(
         INPUT,
-        # the input
         Mistake(
             "input: x and y exchanged",
             (
@@ -70,9 +68,7 @@ PUZZLE = Puzzle(
     title="Fully connected layer, backward",
     part=1,
     teaches="How the chain rule turns one matrix product into two more, and a bias into a sum.",
-    practice=(
-        "PyTorch's autograd hands both gradients of a dense layer to cuBLAS, as two products of matrices."
-    ),
+    practice="PyTorch's autograd hands both gradients of a dense layer to cuBLAS, as two products of matrices.",
     lines=21,
     kernels=(
         Kernel(

@@ -23,7 +23,6 @@ COVERED = "if (h / 2 < H_out && w / 2 < W_out) {"
 MISTAKES = (
     *mistakes_in(
         FORWARD,
-        # the largest
         Mistake(
             "starts at -FLT_MAX",
             ("INFINITY", "FLT_MAX"),
@@ -52,7 +51,6 @@ MISTAKES = (
     ),
     *mistakes_in(
         BACKWARD,
-        # the way back
         Mistake(
             "back: remainder not written",
             (COVERED, "if (h / 2 >= H_out || w / 2 >= W_out) return;\n    {"),
@@ -87,10 +85,8 @@ PUZZLE = Puzzle(
     title="Max pooling, forward and backward",
     part=1,
     teaches="How a choice made on the way forward decides where the gradient goes on the way back.",
-    practice=(
-        "PyTorch's max_pool2d_with_indices keeps the place of every maximum as well, and its backward pass "
-        "reads it."
-    ),
+    practice="PyTorch's max_pool2d_with_indices keeps the place of every maximum as well, and its backward "
+    "pass reads it.",
     lines=29,
     kernels=(
         Kernel(

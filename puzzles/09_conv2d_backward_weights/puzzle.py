@@ -16,16 +16,13 @@ WEIGHTS, BIAS = "conv2d_backward_weights", "conv2d_backward_bias"
 MISTAKES = (
     *mistakes_in(
         WEIGHTS,
-        # the batch
         Mistake(
             "loop over the batch stops after image 0",
             ("batch; b", "1; b"),
             says="This is exactly the gradient of batch item 0 alone: nothing of the other images is added.",
             hint=2,
         ),
-        # rows and columns
         Mistake("one row too far", ("H + p + r", "H + p + r + 1"), expect="out-of-bounds"),
-        # the threads
     ),
 )
 
@@ -41,10 +38,8 @@ PUZZLE = Puzzle(
     title="Convolution, gradient of the weights",
     part=1,
     teaches="How the gradient of a shared weight is a sum over every place where the weight was used.",
-    practice=(
-        "cuDNN calls this pass the backward filter; PyTorch's convolution_backward returns it together with "
-        "the gradients of the input and the bias."
-    ),
+    practice="cuDNN calls this pass the backward filter; PyTorch's convolution_backward returns it together "
+    "with the gradients of the input and the bias.",
     lines=25,
     kernels=(
         backward_weights(WEIGHTS, one_thread_each("C_out", "C_in", "F", "F"), Ints("batch C_in H W C_out F")),

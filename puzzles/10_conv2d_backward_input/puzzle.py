@@ -11,7 +11,6 @@ KERNEL = "conv2d_backward_input"
 STORE = "grad_input[idx] = sum;"
 
 MISTAKES = (
-    # the sum
     Mistake(
         "scattered without an atomic",
         (STORE, "grad_input[idx] = sum;\n    grad_input[idx / 2] += sum;"),
@@ -23,10 +22,8 @@ PUZZLE = Puzzle(
     title="Convolution, gradient of the input",
     part=1,
     teaches="How to turn a sum that scatters into one that gathers, so that no two threads meet.",
-    practice=(
-        "cuDNN calls this pass backward data; the forward pass of torch.nn.ConvTranspose2d is the same "
-        "kernel (puzzle 16)."
-    ),
+    practice="cuDNN calls this pass backward data; the forward pass of torch.nn.ConvTranspose2d is the same "
+    "kernel (puzzle 16).",
     lines=20,
     kernels=(
         backward_input(KERNEL, one_thread_each("batch", "C_in", "H", "W"), Ints("batch C_in H W C_out F")),

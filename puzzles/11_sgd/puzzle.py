@@ -21,7 +21,6 @@ KEEP = "velocity[i] = v;"
 MOVE = "weights[i] -= learning_rate * v;"
 
 MISTAKES = (
-    # the velocity
     Mistake(
         "step with the old velocity",
         (
@@ -38,7 +37,6 @@ MISTAKES = (
         "alone.",
         hint=3,
     ),
-    # the decay
     Mistake(
         "decay after the step",
         (
@@ -71,10 +69,8 @@ PUZZLE = Puzzle(
     title="Stochastic gradient descent",
     part=1,
     teaches="How a kernel updates arrays in place, and what the velocity of a weight is.",
-    practice=(
-        "torch.optim.SGD can update all parameters of a model in a few launches (foreach, fused), since a "
-        "launch costs more than the update of a small array."
-    ),
+    practice="torch.optim.SGD can update all parameters of a model in a few launches (foreach, fused), since "
+    "a launch costs more than the update of a small array.",
     lines=6,
     kernels=(
         Kernel(

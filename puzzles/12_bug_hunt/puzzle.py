@@ -44,7 +44,6 @@ BARRIER = "    // BEGIN SOLUTION\n    __syncthreads();\n    // END SOLUTION\n"
 MISTAKES = (
     *mistakes_in(
         BIAS,
-        # the four mistakes of the stub
         Mistake(
             "batch stride",
             ("(b * C + c)", "(b + c) "),
@@ -77,10 +76,8 @@ PUZZLE = Puzzle(
     title="Bug hunt",
     part=1,
     teaches="How to read what the grader says: a named mistake, a pattern, a stray access, a race.",
-    practice=(
-        "On a GPU NVIDIA's compute-sanitizer finds such bugs; its tools are memcheck, initcheck, racecheck "
-        "and synccheck."
-    ),
+    practice="On a GPU NVIDIA's compute-sanitizer finds such bugs; its tools are memcheck, initcheck, "
+    "racecheck and synccheck.",
     lines=4,
     repair=True,
     kernels=(

@@ -72,7 +72,6 @@ READ = "float x = input[(plane * H + h) * W + w];"
 MISTAKES = (
     *mistakes_in(
         MEAN,
-        # how many windows
         Mistake(
             "ceil_mode ignored",
             ("if (!ceil_mode) return", "return"),
@@ -87,7 +86,6 @@ MISTAKES = (
     ),
     *mistakes_in(
         LARGEST,
-        # the maximum
         Mistake(
             "padding is zero",
             (

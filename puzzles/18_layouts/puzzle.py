@@ -108,10 +108,8 @@ PUZZLE = Puzzle(
     title="Layouts",
     part=2,
     teaches="What the order of the axes in memory costs and saves, and how to change it.",
-    practice=(
-        "Tensor cores prefer channels last: PyTorch offers it as torch.channels_last, and cuDNN transposes "
-        "with kernels like these where the layout does not fit."
-    ),
+    practice="Tensor cores prefer channels last: PyTorch offers it as torch.channels_last, and cuDNN "
+    "transposes with kernels like these where the layout does not fit.",
     lines=52,
     kernels=tuple(map(declared, LAYOUTS)),
     dims=lambda d: {"rows": d["C"], "columns": d["H"] * d["W"], "threads": 128, **d},
@@ -153,16 +151,13 @@ PUZZLE = Puzzle(
             "global_requests",
             lambda d: 8 * ceil_div(d["batch"] * d["rows"] * d["columns"], 16 * 32),
             kernels=(BLOCKS,),
-            case="many_blocks",
             below=768,
             hint=3,
             says="One request moves one float for each lane; with float4 it moves four, and a quarter of "
             "them is enough.",
         ),
         # blocks next to each other on one side are apart on the other: there a sector is moved for 16 bytes
-        *Gate.limits(
-            "many_blocks", BLOCKS, global_bytes=lambda d: 1.05 * 12 * d["batch"] * d["rows"] * d["columns"]
-        ),
+        *Gate.limits(BLOCKS, global_bytes=lambda d: 1.05 * 12 * d["batch"] * d["rows"] * d["columns"]),
     ),
     hints=(
         "Thread idx of the first four kernels owns element idx of the output, so split idx by the axes of "

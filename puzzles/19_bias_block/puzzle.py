@@ -44,7 +44,6 @@ if (tid == 0) part[0] = 0.0f;
     __syncthreads();"""
 
 MISTAKES = (
-    # right, not yet fast
     slow(
         "the kernel of puzzle 09", "sum += grad_output[(b * C_out + k) * H_out * W_out + i];", (START, BELOW)
     ),
@@ -64,7 +63,6 @@ MISTAKES = (
             "tid < 32 && i < batch * plane; i += min(32, (int)blockDim.x)",
         ),
     ),
-    # the barriers
     Mistake(
         "barrier in the if",
         (
@@ -88,10 +86,8 @@ PUZZLE = Puzzle(
     title="Gradient of the bias, a block per channel",
     part=3,
     teaches="How the threads of a block add up numbers: a tree in shared memory, a barrier after each step.",
-    practice=(
-        "Mark Harris's 'Optimizing Parallel Reduction in CUDA', which comes with NVIDIA's CUDA samples, "
-        "climbs the same steps."
-    ),
+    practice="Mark Harris's 'Optimizing Parallel Reduction in CUDA', which comes with NVIDIA's CUDA samples, "
+    "climbs the same steps.",
     lines=15,
     kernels=(
         backward_bias(
@@ -173,7 +169,6 @@ PUZZLE = Puzzle(
         ),
         # additions as with puzzle 20's shuffles, in every warp and twice; two barriers for each step of the tree
         *Gate.limits(
-            "counted",
             global_requests=lambda d: 1.1 * loads_of_gradient(d) + d["C_out"],
             global_requests_busiest=lambda d: 2 * loads_of_gradient(d) * 32 / d["threads"] + d["C_out"],
             flops=lambda d: 1.05 * (32 * loads_of_gradient(d) + 10 * d["C_out"] * d["threads"]),

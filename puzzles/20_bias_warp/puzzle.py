@@ -37,7 +37,6 @@ BELOW = """\
     int k = 0, warp = 0, lane = 0;"""
 
 MISTAKES = (
-    # right, not yet fast
     slow("the kernel of puzzle 19", "__syncthreads();  // after every step", (START, BELOW)),
     slow(
         "every lane adds to one slot",
@@ -64,7 +63,6 @@ MISTAKES = (
         ),
         ("warp == 0", "false"),
     ),
-    # the shuffles
     Mistake(
         "mask of the lanes with a slot",
         (TAKE, "if (lane < warps) sum = slot[lane];\n        if (lane >= warps) return;"),
@@ -95,7 +93,6 @@ MISTAKES = (
         says="The lanes' values are passed on but not added: value += __shfl_down_sync(...), not value = ...",
         hint=2,
     ),
-    # the slots
     Mistake(
         "two barriers for two kinds of lanes",
         (
@@ -111,10 +108,8 @@ PUZZLE = Puzzle(
     title="Gradient of the bias, with warp shuffles",
     part=3,
     teaches="How the lanes of a warp add up their numbers without shared memory and without a barrier.",
-    practice=(
-        "CUB has this as WarpReduce and BlockReduce; PyTorch's block reductions are built from warp shuffles "
-        "as well."
-    ),
+    practice="CUB has this as WarpReduce and BlockReduce; PyTorch's block reductions are built from warp "
+    "shuffles as well.",
     lines=20,
     kernels=(backward_bias(BIAS, lambda d, t: Launch(grid=d["C_out"], block=d["threads"])),),
     dims=lambda d: {"threads": 256, **d},
@@ -179,7 +174,6 @@ PUZZLE = Puzzle(
             says="Neighbouring threads should read neighbouring elements, as in puzzle 19.",
         ),
         *Gate.limits(
-            "counted",
             global_requests=lambda d: 1.1 * loads_of_gradient(d) + d["C_out"],
             global_requests_busiest=lambda d: 2 * loads_of_gradient(d) * 32 / d["threads"] + d["C_out"],
             flops=lambda d: 1.05 * (32 * loads_of_gradient(d) + 10 * d["C_out"] * d["threads"]),

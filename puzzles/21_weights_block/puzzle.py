@@ -31,7 +31,6 @@ BELOW = """\
     int idx = 0, warp = 0, lane = 0;"""
 
 MISTAKES = (
-    # right, not yet fast
     slow(
         "the kernel of puzzle 09",
         "sum += grad * input[((b * C_in + c) * H + (p + r)) * W + (q + s)];",
@@ -51,7 +50,6 @@ MISTAKES = (
         "by the busiest warps",
         (LOOP, LOOP.replace("i < batch", "warp == 0 && i < batch").replace("blockDim.x", "32")),
     ),
-    # which product
     Mistake(
         "one product per thread",
         (LOOP, "int i = threadIdx.x;\n    if (i < batch * H_out * W_out) {"),
@@ -153,7 +151,6 @@ PUZZLE = Puzzle(
             says="Add up within the warps with shuffles first, as in puzzle 20: the block waits only once.",
         ),
         *Gate.limits(
-            "counted",
             global_requests_busiest=lambda d: 2 * loads(d) * 32 / d["threads"] + d["weights"],
             flops=lambda d: 1.05 * (32 * loads(d) + 10 * d["weights"] * d["threads"]),
             shared_wavefronts=lambda d: 2.5 * d["weights"] * d["threads"] // 32,

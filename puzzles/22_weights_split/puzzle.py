@@ -92,7 +92,6 @@ if (threadIdx.x < F) partial[(part * C_out * C_in * F + row) * F + threadIdx.x] 
 MISTAKES = (
     *mistakes_in(
         PARTIAL,
-        # right, not yet fast
         slow(
             "the kernel of puzzle 21, weight after weight",
             "float grad = grad_output[((b * C_out + k) * H_out + p) * W_out + q];",
@@ -115,7 +114,6 @@ MISTAKES = (
             ("sum[s] +", "sum[s][threadIdx.x] +"),
             ("(sum[s])", "(sum[s][threadIdx.x])"),
         ),
-        # the parts of the batch
         Mistake(
             "whole batch",
             (LAST, "first = 0;\n    int last = batch;"),
@@ -174,10 +172,8 @@ PUZZLE = Puzzle(
     title="Gradient of the weights, the batch split",
     part=3,
     teaches="How several blocks share one sum and the result is the same in every run; sums in registers.",
-    practice=(
-        "Two of cuDNN's algorithms for this pass add up with atomics, so their results change from run to "
-        "run; torch.use_deterministic_algorithms keeps PyTorch away from them."
-    ),
+    practice="Two of cuDNN's algorithms for this pass add up with atomics, so their results change from run "
+    "to run; torch.use_deterministic_algorithms keeps PyTorch away from them.",
     lines=40,
     kernels=(
         Kernel(
@@ -302,7 +298,6 @@ PUZZLE = Puzzle(
             says="All F sums can share one barrier: give each warp a slot for every weight of the row.",
         ),
         *Gate.limits(
-            "counted",
             PARTIAL,
             global_requests_busiest=lambda d: (
                 2.2 * loads(d) * 32 / d["threads"] + d["parts"] * d["weights"] / d["F"]
@@ -311,7 +306,6 @@ PUZZLE = Puzzle(
             shared_wavefronts=lambda d: 1.5 * slots(d),
         ),
         *Gate.limits(
-            "counted",
             ADD,
             flops=lambda d: 1.05 * d["parts"] * d["weights"],
             global_bytes=lambda d: 1.3 * 4 * (d["parts"] + 1) * d["weights"],

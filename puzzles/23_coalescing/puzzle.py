@@ -72,7 +72,6 @@ MISTAKES = (
     ),
     *mistakes_in(
         FORWARD,
-        # the threads
         slow(
             "a thread per output, as in puzzle 03",
             "all += input[b * n_in + i] * weights[o * n_in + i];",
@@ -98,7 +97,6 @@ MISTAKES = (
             ),
             (STORE, STORE + "\n    }"),
         ),
-        # the sum
         Mistake(
             "lane missing",
             ("i = lane", "i = 0"),
@@ -192,7 +190,6 @@ PUZZLE = Puzzle(
             "sectors_over_ideal",
             1.1,
             kernels=(FORWARD,),
-            case="fc_fw_lenet_256_120",
             below=6.49,
             hint=2,
             says="Lanes that read places far apart take a sector each: let the lanes of a warp share an "
@@ -202,14 +199,12 @@ PUZZLE = Puzzle(
             "global_bytes",
             lambda d: 1.14 * 4 * 2 * d["batch"] * d["n_out"] * d["n_in"],
             kernels=(FORWARD,),
-            case="fc_fw_lenet_256_120",
             below=2_033_536,
             hint=2,
             says="Every lane should read different weights from its neighbours, and no weight of an output "
             "should be read twice.",
         ),
         *Gate.limits(
-            "fc_fw_lenet_256_120",
             FORWARD,
             global_requests=lambda d: d["batch"] * d["n_out"] * (1.1 * 2 * ceil_div(d["n_in"], 32) + 2),
             # twice what a warp needs for an output

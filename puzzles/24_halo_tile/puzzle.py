@@ -16,7 +16,6 @@ WEIGHT = "sum += weights[((k * C_in + c) * F + r) * F + s]"
 FROM_INPUT = WEIGHT + " * input[((b * C_in + c) * H + p + r) * W + q + s];"
 
 MISTAKES = (
-    # right, not yet fast
     slow(
         "no tile, as in puzzle 07",
         FROM_INPUT[:80],
@@ -52,7 +51,6 @@ MISTAKES = (
         "by the busiest warps",
         ("y; i < down && top + i < H; i += HEIGHT", "0; y == 0 && i < down && top + i < H; i += 1"),
     ),
-    # the sum
     Mistake(
         "first tile again",
         ("top + i) * W + left", "i) * W"),
@@ -152,7 +150,6 @@ PUZZLE = Puzzle(
             lambda d: (
                 4 * d["batch"] * d["C_out"] * (d["H_out"] * d["W_out"] + 3.25 * d["C_in"] * d["H"] * d["W"])
             ),
-            case="conv_fw_lenet_conv1",
             below=2_239_488,
             says="Neighbouring windows overlap: let the block read the part of the input that its windows "
             "cover once, into shared memory, instead of every thread reading its own.",
@@ -160,7 +157,6 @@ PUZZLE = Puzzle(
         Gate(
             "conflicts_per_request",
             0.2,
-            case="conv_fw_lenet_conv1",
             below=0.488,
             hint=2,
             says="A warp whose threads are in two rows of the tile wants two words from some banks of shared "
@@ -168,7 +164,6 @@ PUZZLE = Puzzle(
             "banks.",
         ),
         *Gate.limits(
-            "conv_fw_lenet_conv1",
             global_requests=lambda d: (4 * d["C_in"] + 2) * warps(d),
             global_requests_busiest=lambda d: (6 * d["C_in"] + 2) * warps(d) / d["HEIGHT"],
             shared_wavefronts=lambda d: warps(d) * d["C_in"] * (1.05 * d["F"] ** 2 + 3),

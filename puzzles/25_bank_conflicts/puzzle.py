@@ -12,7 +12,6 @@ FILL = """for (int i = threadIdx.y; i < TILE; i += HEIGHT) {
 WRITE = "if (line < columns && place < rows) output[line * rows + place] = tile[threadIdx.x][i];"
 
 MISTAKES = (
-    # right, not yet fast
     slow("no padding", WRITE, ("TILE + 1", "TILE")),
     slow(
         "turned while it is read",
@@ -42,7 +41,6 @@ MISTAKES = (
             .replace("i < TILE", "threadIdx.y == 0 && i < TILE"),
         ),
     ),
-    # the tile
     Mistake(
         "tile written as it was read",
         ("threadIdx.x][i", "i][threadIdx.x"),
@@ -64,10 +62,8 @@ PUZZLE = Puzzle(
     title="Bank conflicts: a matrix transposed",
     part=3,
     teaches="How shared memory is divided into 32 banks, and why a column of a 32 x 32 tile lies in one.",
-    practice=(
-        "NVIDIA's transpose sample pads its tile by a column as well; CUTLASS permutes the addresses instead "
-        "(a swizzle), which takes no memory."
-    ),
+    practice="NVIDIA's transpose sample pads its tile by a column as well; CUTLASS permutes the addresses "
+    "instead (a swizzle), which takes no memory.",
     lines=15,
     kernels=(
         Kernel(
@@ -127,7 +123,6 @@ PUZZLE = Puzzle(
             "coalesced.",
         ),
         *Gate.limits(
-            "counted",
             global_bytes=lambda d: 1.05 * 2 * 4 * d["rows"] * d["columns"],
             global_requests=lambda d: 1.05 * 2 * d["rows"] * d["columns"] / 32,
             global_requests_busiest=lambda d: 2 * 2 * d["rows"] * d["columns"] / 32 / d["HEIGHT"],

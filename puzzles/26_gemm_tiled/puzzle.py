@@ -25,7 +25,6 @@ for (int i = y * TILE + x; y * TILE < 32 && i < TILE * TILE; i += 32) {
         }"""
 
 MISTAKES = (
-    # right, not yet fast
     slow(
         "no tiles, as in puzzle 02",
         "sum += A[row * K + k] * B[k * N + col];",
@@ -58,16 +57,13 @@ MISTAKES = (
         (FILL_A, FIRST_WARP),
         ("b[y][x] = start + y < K && col < N ? B[(start + y) * N + col] : 0.0f;", ""),
     ),
-    # barriers
     Mistake("tiles not waited for", ("__syncthreads();  // both tiles are full", ""), expect="race"),
-    # tails
     Mistake(
         "blocks exchanged",
         (("x * TILE", "y * TILE"), ("y * TILE + y", "x * TILE + y")),
         says="Block (x, y) computes the tile of block (y, x): x counts the tiles along N, the columns of C, "
         "and y those along M.",
     ),
-    # the sum
     Mistake(
         "tile of A turned",
         ("a[y][x] =", "a[x][y] ="),
@@ -140,7 +136,7 @@ PUZZLE = Puzzle(
             says="Lanes that want different words of one bank wait for each other (puzzle 25): the thread's "
             "x should be the last index.",
         ),
-        *tile_limits("counted", KERNEL, lambda d: [(d["M"], d["N"], d["K"])]),
+        *tile_limits(KERNEL, lambda d: [(d["M"], d["N"], d["K"])]),
     ),
     hints=(
         "A block computes a square of C. For that it needs TILE rows of A and TILE columns of B, all of them "

@@ -46,7 +46,6 @@ ROW_OF_SUMS = """for (int i = 0; i < TM; i++) {
                 for (int j = 0; j < TN; j++) sum"""
 
 MISTAKES = (
-    # right, not yet fast
     slow(
         "an element per thread, as in puzzle 26",
         "for (int k = 0; k < 16; k++) all += as[y][k] * bs[k][x];",
@@ -71,13 +70,11 @@ MISTAKES = (
         *SHORT,
     ),
     slow("tile of A not padded", "a[k][m] = v.x", ("BK][BM + 4", "BK][BM"), *SHORT),
-    # fours
     Mistake(
         "aligned or not",
         ((ONE_READ, "columns % 4 == 0", "column + 3 < columns"), *SHORT),
         expect="misaligned",
     ),
-    # tiles
     Mistake("tile of A padded by one", (("4], b[BK", "1], b[BK"), *SHORT), expect="misaligned"),
     Mistake(
         "left missing",
@@ -155,7 +152,6 @@ PUZZLE = Puzzle(
             "columns that are far apart, not 8 side by side.",
         ),
         *Gate.limits(
-            "counted",
             flops=lambda d: 1.05 * in_blocks(d),
             # a float for each lane: fours need a quarter
             global_requests=lambda d: (

@@ -50,7 +50,6 @@ for (int i = idx; i < C_in * R * S * width; i += batch * C_in * H * W) {
     float sum = 0.0f;"""
 
 MISTAKES = (
-    # right, not yet fast
     slow("scattered with atomics", "atomicAdd(", (SUM, SCATTER)),
     slow(
         "neighbours down the image",
@@ -58,7 +57,6 @@ MISTAKES = (
         ("w = idx % W, h = idx / W % H", "h = idx % H, w = idx / H % W"),
         ("grad_input[idx]", "grad_input[((b * C_in + c) * H + h) * W + w]"),
     ),
-    # the position
     Mistake(
         "remainder of a negative",
         (
@@ -161,7 +159,6 @@ PUZZLE = Puzzle(
             "along a row of the image w: let neighbours have neighbouring w.",
         ),
         *Gate.limits(
-            "counted",
             global_requests=lambda d: (1.1 * entries(d) + d["batch"] * d["C_in"] * d["H"] * d["W"]) / 32,
             flops=lambda d: 1.05 * entries(d),
         ),

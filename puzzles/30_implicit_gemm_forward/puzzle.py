@@ -27,7 +27,6 @@ for (int c = 0; c < C_in && k < C_out && column < width; c++) {{
     """
 
 MISTAKES = (
-    # right, not yet fast
     slow(
         "no tiles, as in puzzle 13",
         "sum += weights[k * rows + (c * R + r) * S + s]",
@@ -50,7 +49,6 @@ MISTAKES = (
             "        " + USED,
         ),
     ),
-    # the convolution
     Mistake(
         "blocks exchanged",
         (("y * TILE", "x * TILE"), ("x * TILE + x", "y * TILE + x")),
@@ -63,10 +61,8 @@ PUZZLE = Puzzle(
     title="Implicit GEMM, forward",
     part=4,
     teaches="How a convolution is a matrix product without the matrix: its tiles are filled from the image.",
-    practice=(
-        "The first paper on cuDNN (Chetlur et al., 2014) forms the tiles of the matrix on the fly like this; "
-        "CUTLASS calls it implicit GEMM, too."
-    ),
+    practice="The first paper on cuDNN (Chetlur et al., 2014) forms the tiles of the matrix on the fly like "
+    "this; CUTLASS calls it implicit GEMM, too.",
     lines=24,
     kernels=(forward(KERNEL, one_tile_each, ints()),),
     dims=lambda d: {**column_sizes(d), **d},
@@ -131,7 +127,7 @@ PUZZLE = Puzzle(
             says="Lanes that want different words of one bank wait for each other (puzzle 25): the thread's "
             "x should be the last index.",
         ),
-        *tile_limits("counted", KERNEL, implicit_product),
+        *tile_limits(KERNEL, implicit_product),
     ),
     hints=(
         "Take your kernel of puzzle 26 and call its matrices by their new names: A is the weights, C_out x "

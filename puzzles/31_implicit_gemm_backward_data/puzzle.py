@@ -53,7 +53,6 @@ BY_ITSELF = """for (int i = 0; i < depth && c < C_in && n < elements; i++) {
 
 MISTAKES = mistakes_in(
     KERNEL,
-    # right, not yet fast
     slow(
         "every thread by itself, as in puzzle 13",
         "sum += grad * weights[",
@@ -76,14 +75,12 @@ MISTAKES = mistakes_in(
         ("grads[y][x]", "grads[x][y]"),
         ("grads[j][x]", "grads[x][j]"),
     ),
-    # the classes
     Mistake(
         "rows of a class rounded down",
         (("class_h + stride_h - 1", "class_h"), ("class_w + stride_w - 1", "class_w")),
         says="The last row or column of some classes is missing: their numbers, (H - class_h) / stride_h, "
         "must be rounded up.",
     ),
-    # barriers and tails
     Mistake(
         "tail missing",
         ("< depth;", "+ TILE <= depth;"),
@@ -107,7 +104,6 @@ def costs(kernel, case, below):
             "flops",
             flops,
             kernels=(kernel,),
-            case=case,
             below=below[0],
             says="The zeros between the steps of the stride need no products: let every class loop over its "
             "own taps only.",
@@ -120,13 +116,12 @@ def costs(kernel, case, below):
                 * (512 * in_tiles(dense(d))[1] + prod(d[n] for n in ("batch", "C_in", "D", "H", "W")))
             ),
             kernels=(kernel,),
-            case=case,
             below=below[1],
             hint=2,
             says="Neighbours need the same weights and grad_output: let the block read each element of a "
             "tile once, into shared memory.",
         ),
-        *tile_limits(case, kernel, dense, but="flops"),
+        *tile_limits(kernel, dense, but="flops"),
     )
 
 
@@ -134,10 +129,8 @@ PUZZLE = Puzzle(
     title="Gradient of the input as implicit matrix products",
     part=4,
     teaches="How a stride splits one product with many zeros into several dense ones.",
-    practice=(
-        "CUTLASS has a strided dgrad as well, which leaves out the products with the zeros that a stride "
-        "makes."
-    ),
+    practice="CUTLASS has a strided dgrad as well, which leaves out the products with the zeros that a "
+    "stride makes.",
     lines=73,
     kernels=(
         backward_input(KERNEL, launch, [p for p in ints() if not p.name.startswith("dilation")]),

@@ -63,7 +63,6 @@ PUZZLE_13 = """int own = j - y + x;
 MISTAKES = (
     *mistakes_in(
         SPLIT,
-        # right, not yet fast
         slow(
             "no tiles, as in puzzle 13",
             "float pixel = input[",
@@ -75,7 +74,6 @@ MISTAKES = (
             "waits of warps at barriers",
             (PRODUCT, "__syncthreads();\n            " + PRODUCT),
         ),
-        # the splits
         Mistake(
             "length rounded down",
             ("(positions + splits - 1)", "positions"),
@@ -134,10 +132,8 @@ PUZZLE = Puzzle(
     title="Gradient of the weights as an implicit matrix product",
     part=4,
     teaches="How a matrix that is never stored is multiplied, and how blocks share a long sum.",
-    practice=(
-        "CUTLASS splits this sum too (split-K), either with a workspace and a second kernel, as here, or one "
-        "block after the other."
-    ),
+    practice="CUTLASS splits this sum too (split-K), either with a workspace and a second kernel, as here, "
+    "or one block after the other.",
     lines=31,
     kernels=(
         Kernel(
@@ -252,11 +248,8 @@ PUZZLE = Puzzle(
             says="Lanes that want the same position of neighbouring windows want words that are a row of the "
             "tile apart: with rows of an odd length these are in different banks (puzzle 25).",
         ),
-        *tile_limits(
-            "counted", SPLIT, lambda d: [(d["C_out"], d["C_in"] * d["R"] * d["S"], s.size) for s in shares(d)]
-        ),
+        *tile_limits(SPLIT, lambda d: [(d["C_out"], d["C_in"] * d["R"] * d["S"], s.size) for s in shares(d)]),
         *Gate.limits(
-            "counted",
             ADD,
             flops=lambda d: 1.05 * d["splits"] * d["weights"],
             global_bytes=lambda d: 1.3 * 4 * (d["splits"] + 1) * d["weights"],

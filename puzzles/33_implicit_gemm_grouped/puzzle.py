@@ -79,7 +79,6 @@ ONE_CHANNEL_EACH = """for (int i = thread; i < weights; i += THREADS) {
 MISTAKES = (
     *mistakes_in(
         GROUPED,
-        # right, not yet fast
         slow(
             "a thread per weight, as in puzzle 14",
             "float pixel = input[((b * C_in + group * channels",
@@ -110,7 +109,6 @@ MISTAKES = (
             ("s * THREADS", "s"),
             ("i * THREADS + n", "n * weights + i"),
         ),
-        # depthwise: the ring
         Mistake(
             "rows fetched over those still needed",
             ("__syncthreads();  // nobody needs the oldest rows any more", ""),
@@ -175,10 +173,8 @@ PUZZLE = Puzzle(
     title="Gradient of the weights in groups, and depthwise",
     part=4,
     teaches="How one launch multiplies the matrices of all groups, and what to do where tiles are too large.",
-    practice=(
-        "cuDNN computes all groups of a convolution in one call as well: the number of groups belongs to its "
-        "description."
-    ),
+    practice="cuDNN computes all groups of a convolution in one call as well: the number of groups belongs "
+    "to its description.",
     lines=62,
     kernels=(
         Kernel(GROUPED, params=(*ARRAYS, *ints("groups")), launch=grouped_launch, reference=right),
@@ -320,17 +316,15 @@ PUZZLE = Puzzle(
         Gate(
             "global_load_sectors",
             lambda d: int(1.02 * sectors_read_once(d)),
-            case="counted_depthwise",
             kernels=(DEPTHWISE,),
             below=7_150,
             hint=2,
             says="No element is needed by two blocks: read each once, and keep the rows of the input that "
             "the next stretch needs too. A sector has 8 elements.",
         ),
-        *tile_limits("counted", GROUPED, of_groups, but="flops"),
+        *tile_limits(GROUPED, of_groups, but="flops"),
         # each product takes a pixel and reads and writes a sum in shared memory; at the end a warp adds up its sums
         *Gate.limits(
-            "counted_depthwise",
             DEPTHWISE,
             flops=lambda d: 1.05 * (2 * taps(d) + (d["THREADS"] + 5 * 32) * weights(d)),
             global_requests=lambda d: 1.25 * 8 * sectors_read_once(d) / 32 + weights(d),

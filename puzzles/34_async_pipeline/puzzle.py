@@ -33,7 +33,6 @@ PRODUCTS = "for (int i = 0; i < TILE; i++) {"
 SHORT = ((PRODUCTS, '_Pragma("unroll 1") ' + PRODUCTS),)
 
 MISTAKES = (
-    # right, not yet fast
     slow(
         "through registers, as in puzzle 30",
         "f[y][x] = k < C_out && start + x < rows",
@@ -66,7 +65,6 @@ MISTAKES = (
         ),
         *SHORT,
     ),
-    # waits
     Mistake(
         "no wait",
         (("wait_copies<STAGES - 2>();  // what this thread copied for this step has arrived", ""), *SHORT),
@@ -86,7 +84,6 @@ MISTAKES = (
         expect="uninitialised-read",
         line="may not have finished",
     ),
-    # barriers and buffers
     Mistake(
         "copies started before the barrier",
         (
@@ -101,7 +98,6 @@ MISTAKES = (
         (("next % STAGES", "next % (STAGES - 1)"), (ADD, "% STAGES", "% (STAGES - 1)"), *SHORT),
         expect="race",
     ),
-    # the walk
     Mistake(
         "pipeline not emptied",
         (("step < steps", "step + STAGES - 1 < steps"), *SHORT),
@@ -184,12 +180,11 @@ PUZZLE = Puzzle(
             "the next (c, r, s) by adding.",
         ),
         *Gate.limits(
-            "counted",
             # those of two steps: nothing comes before
             async_copies_idle=lambda d: 2 * 2 * d["C_out"] * d["width"],
             async_copies=lambda d: 1.75 * 2 * d["C_out"] * d["width"] * d["rows"] / (16 * 32),
         ),
-        *tile_limits("counted", KERNEL, implicit_product, but="barriers"),
+        *tile_limits(KERNEL, implicit_product, but="barriers"),
     ),
     hints=(
         "Begin with your kernel of puzzle 30. Its tiles get one more index in front, the number of the pair. "

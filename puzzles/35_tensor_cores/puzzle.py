@@ -63,7 +63,6 @@ SHORT = {
 MISTAKES = (
     *mistakes_in(
         TF32,
-        # right, not yet fast
         slow(
             "scalar products of the rounded numbers, as in puzzle 27",
             "sum[e] +=",
@@ -90,7 +89,6 @@ MISTAKES = (
             ),
             *SHORT[TF32],
         ),
-        # numbers
         Mistake(
             "not rounded",
             (("x[e] = to_tf32", "x[e] = __float_as_uint"), ("= to_tf32", "= __float_as_uint"), *SHORT[TF32]),
@@ -110,7 +108,6 @@ MISTAKES = (
             "compute, but not what the puzzle asks for: round both numbers with to_tf32, and multiply with "
             "mma.sync.",
         ),
-        # fragments
         Mistake(
             "registers 1 and 2 exchanged",
             (("e % 2 * 8][k + t + e / 2", "e / 2 * 8][k + t + e % 2"), *SHORT[TF32]),
@@ -278,7 +275,6 @@ PUZZLE = Puzzle(
             says="Global memory is read too often: take the fragments from the tiles.",
         ),
         *Gate.limits(
-            "counted",
             TF32,
             flops=lambda d: 1.05 * 2 * 16 * 32 * 32 * pairs(d),
             global_requests=lambda d: 1.1 * 48 * pairs(d) + 20 * ceil_div(d["weights"], 32),
@@ -286,7 +282,6 @@ PUZZLE = Puzzle(
             barriers=lambda d: 1.25 * 2 * 4 * pairs(d),
         ),
         *Gate.limits(
-            "counted",
             HALF,
             flops=lambda d: 1.05 * 2 * d["M"] * d["N"] * d["K"],
             global_requests=lambda d: 1.1 * (32 * d["M"] * d["N"] * d["K"] / 64**3 + d["M"] * d["N"] / 32),

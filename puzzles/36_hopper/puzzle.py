@@ -309,7 +309,6 @@ PUZZLE = Puzzle(
             says="Both blocks of a cluster multiply the same pixels: each copies half of them, for both.",
         ),
         *Gate.limits(
-            "counted",
             ONE,
             flops=lambda d: 2 * 64**3 * steps(d) * blocks(d),
             bulk_copies=lambda d: 2 * steps(d) * blocks(d),
@@ -317,21 +316,18 @@ PUZZLE = Puzzle(
             barriers=lambda d: 4 * (2 * steps(d) + 2) * blocks(d),
         ),
         *Gate.limits(
-            "counted",
             RING,
             flops=lambda d: 2 * 64**3 * steps(d) * blocks(d),
             bulk_copies=lambda d: 2 * steps(d) * blocks(d),
             bulk_bytes=lambda d: 2 * 8192 * steps(d) * blocks(d),
         ),
         *Gate.limits(
-            "counted",
             SPECIALISED,
             flops=lambda d: 4 * 64**3 * steps(d) * blocks(d, 128),
             bulk_copies=lambda d: 3 * steps(d) * blocks(d, 128),
             barriers=lambda d: 24 * blocks(d, 128),
         ),
         *Gate.limits(
-            "counted",
             CLUSTERED,
             flops=lambda d: 4 * 64**3 * steps(d) * blocks(d, 128, 2),
             bulk_copies=lambda d: 2 * steps(d) * blocks(d, 128, 2),

@@ -272,10 +272,8 @@ PUZZLE = Puzzle(
     part=5,
     teaches="What surrounds the kernels: learning rate, update, the loop over batches, and an honest "
     "accuracy.",
-    practice=(
-        "LeCun, Bottou, Bengio and Haffner trained LeNet-5 on MNIST in 'Gradient-Based Learning Applied to "
-        "Document Recognition' (1998)."
-    ),
+    practice="LeCun, Bottou, Bengio and Haffner trained LeNet-5 on MNIST in 'Gradient-Based Learning Applied "
+    "to Document Recognition' (1998).",
     lines=18,
     kernels=(),
     program=Program(

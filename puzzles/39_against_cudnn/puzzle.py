@@ -61,7 +61,6 @@ def short(kernel, *mistakes):
 MISTAKES = (
     *short(
         FLOAT,
-        # right, not yet fast
         slow("blocks of 64 x 64", "copy_async(slot", ("128, BN = 128", "64, BN = 64")),
         slow(
             "numbers one by one",
@@ -89,7 +88,6 @@ MISTAKES = (
                 "                " + DOWN,
             ),
         ),
-        # tiles and waits
         Mistake(
             "fours where planes are not aligned",
             ("plane % 4 == 0", "n + 3 < width"),
@@ -101,7 +99,6 @@ MISTAKES = (
             says="The last STAGES - 1 pairs of tiles are copied, but nobody multiplies them: go on until the "
             "pipeline is empty.",
         ),
-        # where things are
         Mistake(
             "carry missing",
             ("s -= S, r++;", "s -= S;"),
@@ -117,10 +114,8 @@ MISTAKES = (
     ),
     *short(
         TF32,
-        # right, not yet fast
         slow("the swizzle of puzzle 35", "ldmatrix_x4", ("row / 2 %", "row %")),
         slow("copied float by float", "copy4_async", ("% 4 == 0", "< 0")),
-        # numbers
         Mistake(
             "not rounded",
             (("for (int e = 0; e < 4; e++) a[m][e] = to_tf32(__uint_as_float(a[m][e]));", ""), (ROUND_B, "")),
@@ -128,14 +123,12 @@ MISTAKES = (
             "Use to_tf32.",
             hint=3,
         ),
-        # fragments
         Mistake(
             "filters from 8 on forgotten",
             ("4 + e / 2 * 8", "4"),
             says="Registers 2 and 3 of the sums belong 8 filters below registers 0 and 1; here they are stored over them.",
             hint=3,
         ),
-        # pieces
         Mistake(
             "carry of the channels missing",
             ("fours, s++;", "fours;"),
@@ -150,7 +143,6 @@ MISTAKES = (
     ),
     *short(
         BACK,
-        # right, not yet fast
         slow("weights float by float", "copy4_async(&filters", ("% 4 == 0", "< 0")),
         slow(
             "fours of elements",
@@ -226,7 +218,6 @@ def limits(kernel, steps):
         return ceil_div(d["C_out"], 128) * ceil_div(d["width"], 128)
 
     return Gate.limits(
-        "counted",
         kernel,
         shared_stores_from_registers=0,
         shared_conflicts=0,
@@ -437,7 +428,6 @@ PUZZLE = Puzzle(
             "bytes_per_flop",
             0.072,
             kernels=(BACK,),
-            case="volumes_counted",
             says="A weight is read once for BN elements, a gradient once for BM channels. Neighbouring lanes "
             "should copy neighbouring weights, and store neighbouring elements.",
         ),
@@ -445,12 +435,10 @@ PUZZLE = Puzzle(
             "flops_without_copies",
             15,
             kernels=(BACK,),
-            case="volumes_counted",
             says="While these products are made, no copy is under way: start those of a later step before, "
             "and wait for them after.",
         ),
         *Gate.limits(
-            "volumes_counted",
             BACK,
             instructions_per_multiply_add=1.7,
             shared_stores_from_registers=0,

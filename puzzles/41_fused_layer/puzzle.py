@@ -201,7 +201,6 @@ PUZZLE = Puzzle(
         Gate(
             "global_bytes",
             lambda d: 8 * pooled(d) + 8 * d["batch"] * d["C_in"] * d["H"] * d["W"] * ceil_div(d["C_out"], 3),
-            case=COUNTED,
             kernels=(FORWARD,),
             below=433_152,
             says="Every filter of a block uses the inputs that a thread has copied: let a block compute "
@@ -210,7 +209,6 @@ PUZZLE = Puzzle(
         Gate(
             "shared_wavefronts",
             lambda d: 1.1 * warps(d) * d["C_in"] * (2 * (F + 1) * (F + 1) // 2 + 10),
-            case=COUNTED,
             kernels=(FORWARD,),
             hint=2,
             says="Neighbouring threads begin two columns apart: one float at a time, they meet in every "
@@ -219,18 +217,14 @@ PUZZLE = Puzzle(
         Gate(
             "flops",
             lambda d: F * F * d["C_out"] * d["C_in"] * (1.5 * pooled(d) / d["C_out"] + 6.6 * d["THREADS"]),
-            case=COUNTED,
             kernels=(BACKWARD,),
             below=811_200,
             hint=2,
             says="Of four positions of the convolution one has a gradient, or none: go through the pooled "
             "outputs, and skip those with place -1.",
         ),
+        *Gate.limits(FORWARD, flops=lambda d: 2.1 * F * F * d["C_in"] * 4 * 32 * warps(d) * d["FILTERS"]),
         *Gate.limits(
-            COUNTED, FORWARD, flops=lambda d: 2.1 * F * F * d["C_in"] * 4 * 32 * warps(d) * d["FILTERS"]
-        ),
-        *Gate.limits(
-            COUNTED,
             BACKWARD,
             global_requests=lambda d: (
                 1.25 * d["C_out"] * d["C_in"] * ((F * F + 2) * ceil_div(pooled(d) // d["C_out"], 32) + 8)

@@ -241,7 +241,6 @@ PUZZLE = Puzzle(
         Gate(
             "global_requests",
             lambda d: 2.2 * ceil_div(d["n"], 64),
-            case=COUNTED,
             kernels=(SCALE,),
             below=512,
             says="Every thread has two elements side by side: read them as one float2, and store them as one __half2.",
@@ -249,7 +248,6 @@ PUZZLE = Puzzle(
         Gate(
             "global_requests",
             lambda d: 1.2 * (3 * F + 1) * steps(d) + 2 * pairs_of_channels(d),
-            case=COUNTED,
             kernels=(BACKWARD,),
             below=44_934,
             hint=2,
@@ -259,7 +257,6 @@ PUZZLE = Puzzle(
         Gate(
             "flops_fp32",
             lambda d: 1.1 * pairs_of_channels(d) * F * F * (d["THREADS"] * (7 + 2 * per_thread(d) / 8) + 5),
-            case=COUNTED,
             kernels=(BACKWARD,),
             below=2_899_950,
             hint=2,
@@ -269,7 +266,6 @@ PUZZLE = Puzzle(
         Gate(
             "instructions_per_multiply_add",
             5,
-            case=COUNTED,
             kernels=(BACKWARD,),
             hint=3,
             says="One __hfma2 multiplies and adds both halves of a pair; taking them apart costs more than it saves.",

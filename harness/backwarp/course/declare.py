@@ -200,7 +200,7 @@ class Gate:
 
     quantity: a name of quantities.QUANTITIES or of the counters. most: the bound, a number or f(d), where d are the
     dims and the file's tunables. of: f(d) that computes the quantity from these, where nothing is counted. kernels:
-    counted together; default all. case: default "counted", else the largest. below: the count of the previous rung's kernel. says: where the cost comes from, and the idea that avoids it;
+    counted together; default all. case: default the one case of these kernels that has `again`, else the largest. below: the count of the previous rung's kernel. says: where the cost comes from, and the idea that avoids it;
     default: the quantity's general sentence.
     """
 
@@ -222,7 +222,7 @@ class Gate:
 
     @staticmethod
     def limits(
-        case: str, *kernels: str, **most: float | Callable[[dict[str, int]], float]
+        *kernels: str, case: str = "", **most: float | Callable[[dict[str, int]], float]
     ) -> tuple[Gate, ...]:
         """Gates by quantity, without sentences of their own: they prevent ways around the gates that teach
         the idea."""
@@ -311,9 +311,6 @@ class Puzzle:
             if len(self.kernels) > 1:
                 self.kernel(m.kernel)
             require(1 <= m.hint <= len(self.hints), f"mistake {m.name!r}: there is no hint {m.hint}")
-        if any(case.name == "counted" for case in self.cases):
-            own = tuple(replace(gate, case=gate.case or "counted") for gate in self.gates)
-            object.__setattr__(self, "gates", own)
         for gate in self.gates:
             for name in gate.kernels:
                 self.kernel(name)
@@ -321,8 +318,15 @@ class Puzzle:
                 not gate.case or gate.case in [c.name for c in self.cases],
                 f"a gate counts in {gate.case!r}, no case",
             )
+        object.__setattr__(self, "gates", tuple(map(self._with_case, self.gates)))
         for case in (*self.cases, *([Case("bench", dict(self.bench))] if self.bench else [])):
             self._check_case(case)
+
+    def _with_case(self, gate: Gate) -> Gate:
+        counted = [
+            c for c in self.cases if c.again and not (c.kernels and set(gate.kernels).isdisjoint(c.kernels))
+        ]
+        return replace(gate, case=counted[0].name) if not gate.case and len(counted) == 1 else gate
 
     def _check_case(self, case: Case) -> None:
         dims = self.full_dims(case)

@@ -31,7 +31,6 @@ def in_tiles(products: Iterable[tuple[int, int, int]], side: int = 16) -> tuple[
 
 
 def tile_limits(
-    case: str,
     kernel: str,
     products: Callable[[dict[str, int]], Iterable[tuple[int, int, int]]],
     but: str = "",
@@ -54,7 +53,6 @@ def tile_limits(
         return 1.3 * steps(d, d["TILE"])[1] * warps(d["TILE"]) * (2 * d["TILE"] + 2)
 
     found = Gate.limits(
-        case,
         kernel,
         flops=lambda d: 1.05 * 2 * steps(d, d["TILE"])[1] * d["TILE"] ** 3,
         global_requests=lambda d: 1.25 * warps(16) * requests(d, 16),

@@ -22,7 +22,7 @@ from backwarp.course.declare import (
     Puzzle,
     ceil_div,
 )
-from backwarp.course.sizes import Ints, gradient_check, integers, own_sizes
+from backwarp.course.sizes import Ints, drawn, gradient_check, integers, own_sizes
 from backwarp.course.stubs import strip_solution, stub_text
 from backwarp.errors import CourseError
 
@@ -92,9 +92,11 @@ def test_sizes_in_one_line_are_those_written_out():
     assert integers({"N": 3}).values == "integers" and gradient_check("g", {"N": 3}).check == "gradient"
 
 
-def test_gates_count_in_the_case_that_is_called_so():
+def test_gates_count_in_the_case_that_is_counted_again():
     gates = Gate("flops", 1), Gate("flops", 1, case="c")
-    cases = tuple(Case(name, {"B": 2, "N": 3}) for name in ("c", "counted"))
+    cases = tuple(
+        Case(name, {"B": 2, "N": 3}, again=again) for name, again in (("c", None), ("counted", drawn(N=4)))
+    )
     assert [gate.case for gate in puzzle(gates=gates, cases=cases).gates] == ["counted", "c"]
     assert [gate.case for gate in puzzle(gates=gates).gates] == ["", "c"]
 
