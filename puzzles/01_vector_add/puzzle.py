@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from backwarp.course import Case, In, Int, Kernel, Launch, Mistake, Out, Puzzle, ceil_div
-from backwarp.course.sizes import integers, own_sizes
+from backwarp.course.sizes import integers, own_sizes, with_inputs
 
 MISTAKES = (
     Mistake(
@@ -44,11 +44,12 @@ PUZZLE = Puzzle(
     ),
     bench=dict(n=1 << 24, threads=256),
     cases=(
-        Case(
+        with_inputs(
             "tiny_10",
             dict(n=10, threads=4),
             "3 blocks of 4 threads for 10 elements; drawn in the lesson",
-            inputs={"a": [1, 2, 3, 4, 5, 6, 7, 8, 9, 10], "b": [10, 20, 30, 40, 50, 60, 70, 80, 90, 100]},
+            a=[1, 2, 3, 4, 5, 6, 7, 8, 9, 10],
+            b=[10, 20, 30, 40, 50, 60, 70, 80, 90, 100],
         ),
         Case("odd_block", dict(n=11, threads=3), "the size of a block need not be a power of two"),
         integers(dict(n=37, threads=8)),

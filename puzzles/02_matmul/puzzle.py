@@ -5,7 +5,7 @@ from __future__ import annotations
 from backwarp.reference import dense
 
 from backwarp.course import Case, In, Kernel, Launch, Mistake, Out, Puzzle, ceil_div
-from backwarp.course.sizes import Ints, integers, own_sizes
+from backwarp.course.sizes import Ints, integers, own_sizes, with_inputs
 
 KERNEL = "matmul"
 ROW = "int row = blockIdx.y * blockDim.y + threadIdx.y;"
@@ -25,12 +25,6 @@ MISTAKES = (
         ("M || col >= N", "N || col >= M"),
         expect=("unwritten", "out-of-bounds"),
         says="Threads leave although C has their element: row is compared with N and col with M.",
-    ),
-    Mistake(
-        "added for multiplied",
-        ("k] * B[k", "k] + B[k"),
-        says="The elements that meet are added; they must be multiplied.",
-        hint=2,
     ),
 )
 BLOCK = dict(tx=16, ty=16)
@@ -54,11 +48,12 @@ PUZZLE = Puzzle(
     ),
     bench=dict(M=4096, N=4096, K=4096, tx=16, ty=16),
     cases=(
-        Case(
+        with_inputs(
             "matmul_tiny_2x3",
             dict(M=2, N=3, K=4, tx=2, ty=2),
             "2 x 1 blocks of 2 x 2 threads; done by hand in the lesson",
-            inputs={"A": [[1, 2, 0, -1], [3, 1, 2, 4]], "B": [[2, 0, 1], [1, 5, -2], [0, 1, 3], [1, 2, 0]]},
+            A=[[1, 2, 0, -1], [3, 1, 2, 4]],
+            B=[[2, 0, 1], [1, 5, -2], [0, 1, 3], [1, 2, 0]],
         ),
         Case("one_element", dict(M=1, N=1, K=20, **BLOCK), "a row times a column"),
         Case("one_product", dict(M=5, N=7, K=1, **BLOCK), "a column times a row: sums of one product"),

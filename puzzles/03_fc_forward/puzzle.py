@@ -5,7 +5,7 @@ from __future__ import annotations
 from backwarp.reference import dense
 
 from backwarp.course import Case, In, Kernel, Launch, Mistake, Out, Puzzle, ceil_div
-from backwarp.course.sizes import Ints, integers, own_sizes
+from backwarp.course.sizes import Ints, integers, own_sizes, with_inputs
 
 KERNEL = "fc_forward"
 
@@ -48,15 +48,13 @@ PUZZLE = Puzzle(
     dims=lambda d: {"tx": 16, "ty": 16, **d},
     bench=dict(batch=256, n_in=4096, n_out=4096),
     cases=(
-        Case(
+        with_inputs(
             "fc_fw_tiny_2x4",
             dict(batch=2, n_in=4, n_out=3),
             "the numbers of puzzle 02; done by hand in the lesson",
-            inputs={
-                "input": [[1, 2, 0, -1], [3, 1, 2, 4]],
-                "weights": [[2, 1, 0, 1], [0, 5, 1, 2], [1, -2, 3, 0]],
-                "bias": [10, -20, 1],
-            },
+            input=[[1, 2, 0, -1], [3, 1, 2, 4]],
+            weights=[[2, 1, 0, 1], [0, 5, 1, 2], [1, -2, 3, 0]],
+            bias=[10, -20, 1],
         ),
         Case("one_input", dict(batch=4, n_in=1, n_out=9), "sums of one product"),
         Case("one_output", dict(batch=7, n_in=5, n_out=1)),

@@ -7,7 +7,7 @@ from backwarp.reference import dense
 
 from backwarp.course import Case, Gradient, In, InOut, Int, Kernel, Launch, Out, Puzzle, ceil_div
 from backwarp.course.mistakes import Mistake, mistakes_in
-from backwarp.course.sizes import gradient_check, integers, own_sizes
+from backwarp.course.sizes import gradient_check, integers, own_sizes, with_inputs
 
 FORWARD, INPLACE, BACKWARD = "relu_forward", "relu_inplace", "relu_backward"
 SPECIAL = [
@@ -89,16 +89,6 @@ MISTAKES = (
             says="It is the wrong way round: negative numbers are kept, the others are 0.",
         ),
         Mistake(
-            "inplace: minus instead of 0",
-            ("data[i] = 0.0f", "data[i] = -data[i]"),
-            says="Negative numbers lose their sign; they must become 0.",
-        ),
-        Mistake(
-            "inplace: leaky",
-            ("data[i] = 0.0f", "data[i] *= 0.01f"),
-            says="Negative numbers became a hundredth of themselves; that is leaky ReLU.",
-        ),
-        Mistake(
             "inplace: fmaxf",
             ("if (i < n && data[i] < 0.0f) data[i] = 0.0f", "if (i < n) data[i] = fmaxf(data[i], 0.0f)"),
             says="NaN became 0: no comparison with NaN is true, and fmaxf drops it; it must stay NaN.",
@@ -172,50 +162,42 @@ PUZZLE = Puzzle(
     },
     bench=dict(n=1 << 24, threads=256),
     cases=(
-        Case(
+        with_inputs(
             "relu_tiny_6",
             dict(n=6, threads=4),
             "2 blocks of 4 threads; done by hand in the lesson",
-            inputs={
-                "input": [-2, 3, 0, -0.5, 1.5, -4],
-                "data": [-2, 3, 0, -0.5, 1.5, -4],
-                "grad_output": [5, -1, 7, 2, -3, 6],
-            },
+            input=[-2, 3, 0, -0.5, 1.5, -4],
+            data=[-2, 3, 0, -0.5, 1.5, -4],
+            grad_output=[5, -1, 7, 2, -3, 6],
         ),
-        Case(
+        with_inputs(
             "nan_and_infinity",
             dict(n=17, threads=8),
             "NaN, +-infinity, 0 and -0",
-            inputs={"input": SPECIAL, "data": SPECIAL},
             special=True,
             kernels=(FORWARD, INPLACE),
+            input=SPECIAL,
+            data=SPECIAL,
         ),
-        Case(
-            "zeros",
-            dict(n=37, threads=8),
-            "0 and -0 among the inputs",
-            inputs={"input": with_zeros, "data": with_zeros},
+        with_inputs(
+            "zeros", dict(n=37, threads=8), "0 and -0 among the inputs", input=with_zeros, data=with_zeros
         ),
-        Case(
+        with_inputs(
             "close_to_zero",
             dict(n=45, threads=16),
             "no number is so small that it counts as 0",
-            inputs={"input": close_to_zero, "data": close_to_zero},
+            input=close_to_zero,
+            data=close_to_zero,
         ),
-        gradient_check(
-            "relu_numerical_gradient_check",
-            dict(n=40, threads=32),
-            note="each input moved by epsilon",
-            kernels=(BACKWARD,),
-        ),
-        Case(
+        gradient_check("relu_numerical_gradient_check", dict(n=40, threads=32), kernels=(BACKWARD,)),
+        with_inputs(
             "from_the_output",
             dict(n=45, threads=32),
             "the output of the forward pass as its input",
-            inputs={"input": cut},
             kernels=(BACKWARD,),
+            input=cut,
         ),
-        integers(dict(n=64, threads=64), note="exactly one block"),
+        integers(dict(n=64, threads=64), "exactly one block"),
         Case("one_more_than_a_block", dict(n=257, threads=256)),
         Case("relu_lenet_conv1", dict(n=4 * 6 * 24 * 24, threads=256), "4 images, LeNet's first layer"),
         own_sizes(n=(300, 3000), threads=(5, 300)),

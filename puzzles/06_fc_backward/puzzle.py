@@ -7,7 +7,7 @@ from backwarp.reference import dense
 
 from backwarp.course import Case, Gradient, In, Int, Kernel, Launch, Out, Puzzle, ceil_div
 from backwarp.course.mistakes import Mistake, mistakes_in
-from backwarp.course.sizes import Ints, gradient_check, integers, own_sizes
+from backwarp.course.sizes import Ints, gradient_check, integers, own_sizes, with_inputs
 
 WEIGHTS, INPUT, BIAS = "fc_backward_weights", "fc_backward_input", "fc_backward_bias"
 
@@ -108,24 +108,18 @@ PUZZLE = Puzzle(
     },
     bench=dict(batch=256, n_in=4096, n_out=4096),
     cases=(
-        Case(
+        with_inputs(
             "fc_bw_tiny_2x4",
             dict(batch=2, n_in=4, n_out=3),
             "the layer of puzzle 03; done by hand in the lesson",
-            inputs={
-                "grad_output": [[1, -1, 2], [4, 3, -2]],
-                "input": [[1, 2, 0, -1], [3, 1, 2, 4]],
-                "weights": [[2, 1, 0, 1], [0, 5, 1, 2], [1, -2, 3, 0]],
-            },
+            grad_output=[[1, -1, 2], [4, 3, -2]],
+            input=[[1, 2, 0, -1], [3, 1, 2, 4]],
+            weights=[[2, 1, 0, 1], [0, 5, 1, 2], [1, -2, 3, 0]],
         ),
         Case("one_sample", dict(batch=1, n_in=5, n_out=4), "sums of one product, for the weights"),
         Case("one_output", dict(batch=6, n_in=4, n_out=1), "sums of one product, for the input"),
         Case("one_input", dict(batch=5, n_in=1, n_out=7)),
-        gradient_check(
-            "fc_bw_numerical_gradient_check",
-            dict(batch=3, n_in=5, n_out=4),
-            note="every number moved by epsilon",
-        ),
+        gradient_check("fc_bw_numerical_gradient_check", dict(batch=3, n_in=5, n_out=4)),
         integers(dict(batch=9, n_in=7, n_out=5)),
         Case("many_samples", dict(batch=70, n_in=9, n_out=6), "5 blocks in y for the input"),
         Case("wide", dict(batch=3, n_in=40, n_out=20), "3 x 2 blocks for the weights"),

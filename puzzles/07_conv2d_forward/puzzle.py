@@ -5,7 +5,7 @@ from __future__ import annotations
 from backwarp.course import Case, Mistake, Puzzle
 from backwarp.course.conv_cases import one_thread_each
 from backwarp.course.convolutions import forward
-from backwarp.course.sizes import Ints, integers, own_sizes
+from backwarp.course.sizes import Ints, integers, own_sizes, with_inputs
 
 KERNEL = "conv2d_forward"
 MISTAKES = (
@@ -25,15 +25,13 @@ PUZZLE = Puzzle(
     dims=lambda d: {"H_out": d["H"] - d["F"] + 1, "W_out": d["W"] - d["F"] + 1, "threads": 128, **d},
     bench=dict(batch=128, C_in=64, H=56, W=56, C_out=64, F=3),
     cases=(
-        Case(
+        with_inputs(
             "conv_fw_tiny_3x3",
             dict(batch=1, C_in=1, H=3, W=3, C_out=1, F=2),
             "done by hand in the lesson",
-            inputs={
-                "input": [[[[1, 2, 3], [4, 5, 6], [7, 8, 9]]]],
-                "weights": [[[[2, -1], [1, 3]]]],
-                "bias": [1],
-            },
+            input=[[[[1, 2, 3], [4, 5, 6], [7, 8, 9]]]],
+            weights=[[[[2, -1], [1, 3]]]],
+            bias=[1],
         ),
         Case("filter_1x1", dict(batch=2, C_in=3, H=3, W=4, C_out=4, F=1), "only channels"),
         Case("one_channel_wide", dict(batch=2, C_in=1, H=5, W=8, C_out=1, F=3), "W > H"),

@@ -7,7 +7,7 @@ from backwarp.reference import pool
 
 from backwarp.course import Case, Gradient, In, Kernel, Launch, Out, Puzzle, ceil_div
 from backwarp.course.mistakes import Mistake, mistakes_in
-from backwarp.course.sizes import Ints, gradient_check, own_sizes
+from backwarp.course.sizes import Ints, gradient_check, own_sizes, with_inputs
 
 FORWARD, BACKWARD = "max_pool2d_forward", "max_pool2d_backward"
 INF, NAN = np.inf, np.nan
@@ -33,12 +33,6 @@ MISTAKES = (
             "last of equal elements",
             ("x > best", "x >= best"),
             says="Of several equal elements the first counts: only a larger one takes its place.",
-            hint=2,
-        ),
-        Mistake(
-            "NaN ignored",
-            ("best || isnan(x)", "best"),
-            says="A NaN is passed over: every comparison with NaN is false, so test isnan(x) as well.",
             hint=2,
         ),
         Mistake("any comparison with NaN", ("x > best || isnan(x)", "!(x <= best)")),
@@ -127,49 +121,41 @@ PUZZLE = Puzzle(
     gradient_of={BACKWARD: Gradient(loss_of_input)},
     bench=dict(batch=64, C=64, H=112, W=112),
     cases=(
-        Case(
+        with_inputs(
             "pool_tiny_4x5",
             dict(batch=1, C=1, H=4, W=5),
             "done by hand in the lesson: one column is left over",
-            inputs={
-                "input": [[1, 4, 2, 0, 9], [3, 2, 5, 5, 9], [-1, -2, 6, 1, 9], [-3, -4, 0, 7, 9]],
-                "grad_output": [[10, 20], [30, 40]],
-                "argmax": [[1, 7], [10, 18]],
-            },
+            input=[[1, 4, 2, 0, 9], [3, 2, 5, 5, 9], [-1, -2, 6, 1, 9], [-3, -4, 0, 7, 9]],
+            grad_output=[[10, 20], [30, 40]],
+            argmax=[[1, 7], [10, 18]],
         ),
         Case("output_1x1", dict(batch=2, C=3, H=2, W=3), "one window in every plane"),
-        Case(
+        with_inputs(
             "infinity_and_nan",
             dict(batch=1, C=1, H=8, W=6),
             "nothing but -inf in two windows, +inf twice, NaN at every place of a window",
             kernels=(FORWARD,),
             special=True,
-            inputs={
-                "input": [
-                    [-INF, -5, -INF, -INF, 1, INF],
-                    [-INF, -INF, -INF, -INF, INF, 2],
-                    [NAN, 1, 2, -NAN, 3, 4],
-                    [2, 3, INF, 1, -NAN, INF],
-                    [NAN, 1, -1, -2, -INF, -INF],
-                    [NAN, 2, 3, NAN, -INF, -INF],
-                    [-0.0, 0.0, NAN, NAN, -INF, -0.0],
-                    [0.0, -0.0, NAN, NAN, 0.0, -INF],
-                ]
-            },
+            input=[
+                [-INF, -5, -INF, -INF, 1, INF],
+                [-INF, -INF, -INF, -INF, INF, 2],
+                [NAN, 1, 2, -NAN, 3, 4],
+                [2, 3, INF, 1, -NAN, INF],
+                [NAN, 1, -1, -2, -INF, -INF],
+                [NAN, 2, 3, NAN, -INF, -INF],
+                [-0.0, 0.0, NAN, NAN, -INF, -0.0],
+                [0.0, -0.0, NAN, NAN, 0.0, -INF],
+            ],
         ),
-        Case(
+        with_inputs(
             "all_equal",
             dict(batch=2, C=2, H=6, W=5),
             "every window is one great tie",
-            inputs={"input": lambda rng, a, d: np.full((d["batch"], d["C"], d["H"], d["W"]), -0.75)},
+            input=lambda rng, a, d: np.full((d["batch"], d["C"], d["H"], d["W"]), -0.75),
         ),
         Case("odd_and_wide", dict(batch=2, C=1, H=4, W=7), "W > H, a column is left over"),
         Case("odd_and_tall", dict(batch=1, C=3, H=9, W=4), "H > W, a row is left over"),
-        gradient_check(
-            "pool_bw_numerical_gradient_check",
-            dict(batch=2, C=2, H=5, W=6),
-            note="each element moved by epsilon",
-        ),
+        gradient_check("pool_bw_numerical_gradient_check", dict(batch=2, C=2, H=5, W=6)),
         Case("ties", dict(batch=2, C=3, H=7, W=10), "small whole numbers: many are equal", values="integers"),
         Case("batch_odd", dict(batch=3, C=4, H=9, W=7, threads=96), "both sizes odd"),
         Case("many_blocks", dict(batch=3, C=5, H=33, W=31), "28 blocks forward, 120 backward"),

@@ -9,7 +9,7 @@ from backwarp.course import Case, Gradient, Puzzle
 from backwarp.course.conv_cases import one_thread_each
 from backwarp.course.convolutions import backward_bias, backward_weights, loss_of_weights
 from backwarp.course.mistakes import Mistake, mistakes_in
-from backwarp.course.sizes import Ints, gradient_check, integers, own_sizes
+from backwarp.course.sizes import Ints, gradient_check, integers, own_sizes, with_inputs
 
 WEIGHTS, BIAS = "conv2d_backward_weights", "conv2d_backward_bias"
 
@@ -49,11 +49,12 @@ PUZZLE = Puzzle(
     gradient_of={WEIGHTS: Gradient(loss_of_weights), BIAS: Gradient(loss_of_bias)},
     bench=dict(batch=128, C_in=64, H=56, W=56, C_out=64, F=3),
     cases=(
-        Case(
+        with_inputs(
             "conv_bw_tiny_3x3",
             dict(batch=1, C_in=1, H=3, W=3, C_out=1, F=2),
             "done by hand in the lesson",
-            inputs={"grad_output": [[[[1, 2], [3, -1]]]], "input": [[[[1, 2, 3], [4, 5, 6], [7, 8, 9]]]]},
+            grad_output=[[[[1, 2], [3, -1]]]],
+            input=[[[[1, 2, 3], [4, 5, 6], [7, 8, 9]]]],
         ),
         Case("one_channel_wide", dict(batch=2, C_in=1, H=5, W=8, C_out=1, F=3), "W > H"),
         Case("output_1x1", dict(batch=3, C_in=2, H=4, W=4, C_out=3, F=4), "the filter covers the image"),

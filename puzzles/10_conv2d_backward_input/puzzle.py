@@ -5,7 +5,7 @@ from __future__ import annotations
 from backwarp.course import Case, Gradient, Mistake, Puzzle
 from backwarp.course.conv_cases import one_thread_each
 from backwarp.course.convolutions import backward_input, loss_of_input
-from backwarp.course.sizes import Ints, gradient_check, integers, own_sizes
+from backwarp.course.sizes import Ints, gradient_check, integers, own_sizes, with_inputs
 
 KERNEL = "conv2d_backward_input"
 STORE = "grad_input[idx] = sum;"
@@ -32,11 +32,12 @@ PUZZLE = Puzzle(
     gradient_of={KERNEL: Gradient(loss_of_input)},
     bench=dict(batch=128, C_in=64, H=56, W=56, C_out=64, F=3),
     cases=(
-        Case(
+        with_inputs(
             "conv_bwi_tiny_3x3",
             dict(batch=1, C_in=1, H=3, W=3, C_out=1, F=2),
             "done by hand in the lesson",
-            inputs={"grad_output": [[[[1, 2], [3, 1]]]], "weights": [[[[2, -1], [1, 3]]]]},
+            grad_output=[[[[1, 2], [3, 1]]]],
+            weights=[[[[2, -1], [1, 3]]]],
         ),
         Case("filter_1x1", dict(batch=2, C_in=3, H=4, W=3, C_out=4, F=1), "only channels"),
         Case("one_channel_wide", dict(batch=2, C_in=1, H=5, W=8, C_out=1, F=3), "W > H"),
@@ -45,11 +46,7 @@ PUZZLE = Puzzle(
             dict(batch=3, C_in=2, H=4, W=4, C_out=3, F=4),
             "the filter covers the image: one position, every tap used once",
         ),
-        gradient_check(
-            "conv_bwi_numerical_gradient_check",
-            dict(batch=2, C_in=2, H=5, W=6, C_out=3, F=3),
-            note="each input element moved by epsilon",
-        ),
+        gradient_check("conv_bwi_numerical_gradient_check", dict(batch=2, C_in=2, H=5, W=6, C_out=3, F=3)),
         integers(dict(batch=2, C_in=3, H=6, W=9, C_out=4, F=3)),
         Case(
             "batch_odd", dict(batch=3, C_in=4, H=9, W=7, C_out=5, F=2, threads=96), "all sizes differ; H > W"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from backwarp.reference import optim
 
 from backwarp.course import Case, Float, In, InOut, Int, Kernel, Launch, Mistake, Puzzle, ceil_div
-from backwarp.course.sizes import integers, own_sizes
+from backwarp.course.sizes import integers, own_sizes, with_inputs
 
 KERNEL = "sgd_step"
 
@@ -44,12 +44,6 @@ MISTAKES = (
             (MOVE, f"{MOVE}\n    weights[i] -= learning_rate * weight_decay * weights[i];"),
         ),
         says="The decay is taken from the new weight, after the step: it is added to the gradient before.",
-        hint=2,
-    ),
-    Mistake(
-        "decay without the weight",
-        ("weight_decay * weights[i]", "weight_decay"),
-        says="weight_decay itself is added to the gradient: it must be multiplied by the weight.",
         hint=2,
     ),
 )
@@ -92,28 +86,27 @@ PUZZLE = Puzzle(
     dims=lambda d: {"threads": 128, **d},
     bench=dict(n=1 << 24, learning_rate=0.1, momentum=0.9, weight_decay=0.0005),
     cases=(
-        Case(
+        with_inputs(
             "sgd_tiny_4",
             dict(n=4, **factors(0.5, 0.5, 0.25)),
             "done by hand in the lesson",
-            inputs={"weights": [2, -4, 8, 0], "velocity": [4, 2, -2, 6], "gradient": [1, 3, -4, -1]},
+            weights=[2, -4, 8, 0],
+            velocity=[4, 2, -2, 6],
+            gradient=[1, 3, -4, -1],
         ),
-        Case(
-            "first_step",
-            dict(n=10, **factors(0.2, 0.9, 0.1)),
-            "every velocity is 0",
-            inputs={"velocity": "zeros"},
+        with_inputs(
+            "first_step", dict(n=10, **factors(0.2, 0.9, 0.1)), "every velocity is 0", velocity="zeros"
         ),
         Case("plain", dict(n=11, **factors(0.3, 0.0, 0.0)), "no momentum, no decay"),
         Case("momentum_only", dict(n=12, **factors(0.1, 0.9, 0.0))),
         Case("decay_only", dict(n=13, **factors(0.1, 0.0, 0.5))),
-        Case(
+        with_inputs(
             "no_gradient",
             dict(n=14, **factors(0.5, 0.5, 0.5)),
             "the old velocity carries on",
-            inputs={"gradient": "zeros"},
+            gradient="zeros",
         ),
-        integers(dict(n=37, threads=8, **factors(0.5, 0.5, 0.25)), note="exact sums; 5 blocks of 8 threads"),
+        integers(dict(n=37, threads=8, **factors(0.5, 0.5, 0.25)), "exact sums; 5 blocks of 8 threads"),
         Case("exactly_one_block", dict(n=128, **factors(0.25, 0.6, 0.3))),
         Case("one_more_than_a_block", dict(n=129, **factors(0.7, 0.8, 0.2))),
         Case("sgd_lenet", dict(n=44_426, **factors(0.01, 0.9, 5e-4)), "all weights of LeNet"),

@@ -12,7 +12,7 @@ import numpy as np
 from backwarp.reference import conv
 
 from backwarp.course import Case, In, Int, Kernel, Launch, Mistake, Out, Puzzle, ceil_div, mistakes_in
-from backwarp.course.sizes import Ints, integers, own_sizes
+from backwarp.course.sizes import Ints, integers, own_sizes, with_inputs
 
 BIAS, POOL, SMOOTH, SUM = "bias_gradient", "average_pool2d", "smooth", "running_sum"
 BLOCK = 64
@@ -119,19 +119,15 @@ PUZZLE = Puzzle(
     dims=derived,
     bench=dict(batch=64, C=64, H=112, W=112, n=1 << 20),
     cases=(
-        Case(
+        with_inputs(
             "bias_tiny",
             dict(batch=3, C=2, H=1, W=2),
             "done by hand in the lesson",
             kernels=(BIAS,),
-            inputs={"grad_output": [[[1, 2], [10, 20]], [[3, 4], [30, 40]], [[5, 6], [50, 60]]]},
+            grad_output=[[[1, 2], [10, 20]], [[3, 4], [30, 40]], [[5, 6], [50, 60]]],
         ),
-        Case(
-            "pool_small",
-            dict(batch=1, C=1, H=4, W=6),
-            "W > H",
-            kernels=(POOL,),
-            inputs={"input": list(range(24))},
+        with_inputs(
+            "pool_small", dict(batch=1, C=1, H=4, W=6), "W > H", kernels=(POOL,), input=list(range(24))
         ),
         Case("smooth_16", dict(n=16), kernels=(SMOOTH,)),
         Case("sum_of_40", dict(n=40), "one block, not full", kernels=(SUM,)),

@@ -7,7 +7,7 @@ import numpy as np
 from backwarp.course import Case, Gradient, Mistake, Puzzle, mistakes_in
 from backwarp.course import convolutions as passes
 from backwarp.course.conv_cases import ints, one_thread_each, output_sizes, own_sizes, size
-from backwarp.course.sizes import gradient_check, integers
+from backwarp.course.sizes import gradient_check, integers, with_inputs
 
 FORWARD, INPUT, WEIGHTS, BIAS = (
     "conv2d_forward",
@@ -49,23 +49,23 @@ PUZZLE = Puzzle(
     gradient_of={INPUT: Gradient(passes.loss_of_input), WEIGHTS: Gradient(passes.loss_of_weights)},
     bench=size(128, 128, 71, 71, 256, 3, 3, stride=(2, 2), pad=(1, 1)),
     cases=(
-        Case(
+        with_inputs(
             "conv_general_tiny",
             size(1, 1, 3, 4, 1, 2, 2, stride=(2, 1), pad=(1, 0), dilation=(1, 2)),
             "done by hand in the lesson",
-            inputs={
-                "input": [[[[1, 2, 3, 4], [5, 6, 7, 8], [9, 10, 11, 12]]]],
-                "weights": [[[[2, -1], [1, 3]]]],
-                "bias": [1],
-                "grad_output": [[[[1, 2], [3, -1]]]],
-            },
+            input=[[[[1, 2, 3, 4], [5, 6, 7, 8], [9, 10, 11, 12]]]],
+            weights=[[[[2, -1], [1, 3]]]],
+            bias=[1],
+            grad_output=[[[[1, 2], [3, -1]]]],
         ),
-        Case(
+        with_inputs(
             "one_pixel",
             size(1, 1, 5, 7, 1, 3, 3, stride=(2, 1), pad=(1, 1), dilation=(1, 2)),
             "one pixel is 1, the taps are numbered 1 to 9: the picture of the lesson",
-            inputs={"input": np.arange(35) == 24, "weights": range(1, 10), "bias": [0]},
             kernels=(FORWARD,),
+            input=np.arange(35) == 24,
+            weights=range(1, 10),
+            bias=[0],
         ),
         Case("stride_alone", size(2, 3, 9, 7, 4, 3, 2, stride=(2, 3)), "rows by 2, columns by 3"),
         Case("padding_alone", size(2, 3, 4, 6, 2, 3, 2, pad=(1, 2)), "1 row, 2 columns of zeros"),
@@ -91,7 +91,6 @@ PUZZLE = Puzzle(
         gradient_check(
             "conv_general_numerical_gradient_check",
             size(2, 2, 5, 6, 3, 3, 2, stride=(2, 1), pad=(1, 1), dilation=(1, 2)),
-            note="each element moved by epsilon",
         ),
         integers(size(2, 3, 7, 10, 3, 2, 3, stride=(2, 1), pad=(1, 2), dilation=(1, 3))),
         Case(

@@ -7,7 +7,7 @@ import numpy as np
 from backwarp.course import Case, Gradient, Puzzle
 from backwarp.course import convolutions as passes
 from backwarp.course.conv_cases import ints, one_thread_each, output_sizes, own_sizes, size
-from backwarp.course.sizes import gradient_check, integers
+from backwarp.course.sizes import gradient_check, integers, with_inputs
 
 FORWARD, INPUT, WEIGHTS = "conv2d_forward", "conv2d_backward_input", "conv2d_backward_weights"
 
@@ -26,23 +26,23 @@ PUZZLE = Puzzle(
     gradient_of={INPUT: Gradient(passes.loss_of_input), WEIGHTS: Gradient(passes.loss_of_weights)},
     bench=size(64, 144, 56, 56, 144, 3, 3, pad=(1, 1), groups=144),
     cases=(
-        Case(
+        with_inputs(
             "conv_grouped_tiny",
             size(1, 4, 1, 2, 4, 1, 1, groups=2),
             "done by hand in the lesson",
-            inputs={
-                "input": [[[[1, 2]], [[3, 4]], [[5, 6]], [[7, 8]]]],
-                "weights": [[[[2]], [[-1]]], [[[1]], [[3]]], [[[1]], [[1]]], [[[-2]], [[1]]]],
-                "bias": [0, 0, 0, 1],
-                "grad_output": [[[[1, 2]], [[3, -1]], [[1, 1]], [[2, 0]]]],
-            },
+            input=[[[[1, 2]], [[3, 4]], [[5, 6]], [[7, 8]]]],
+            weights=[[[[2]], [[-1]]], [[[1]], [[3]]], [[[1]], [[1]]], [[[-2]], [[1]]]],
+            bias=[0, 0, 0, 1],
+            grad_output=[[[[1, 2]], [[3, -1]], [[1, 1]], [[2, 0]]]],
         ),
-        Case(
+        with_inputs(
             "one_pixel",
             size(1, 4, 2, 3, 6, 1, 2, groups=2),
             "one pixel of channel 2 is 1, the weights are numbered: the picture of the lesson",
-            inputs={"input": np.arange(24) == 13, "weights": range(1, 25), "bias": [0] * 6},
             kernels=(FORWARD,),
+            input=np.arange(24) == 13,
+            weights=range(1, 25),
+            bias=[0] * 6,
         ),
         Case("one_group", size(2, 3, 5, 4, 2, 3, 2, groups=1), "an ordinary convolution"),
         Case("one_channel", size(2, 1, 5, 6, 3, 2, 3, groups=1), "one channel, three filters"),
@@ -71,7 +71,6 @@ PUZZLE = Puzzle(
         gradient_check(
             "conv_grouped_numerical_gradient_check",
             size(2, 4, 5, 4, 6, 2, 2, stride=(2, 1), pad=(1, 0), groups=2),
-            note="each element moved by epsilon",
         ),
         integers(size(2, 6, 6, 5, 9, 3, 2, stride=(1, 2), pad=(0, 1), groups=3)),
         Case(

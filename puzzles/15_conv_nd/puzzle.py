@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from backwarp.reference import conv
 
-from backwarp.course import Case, Gradient, In, Int, Kernel, Mistake, Out, Puzzle, mistakes_in
+from backwarp.course import Case, Gradient, In, Int, Kernel, Out, Puzzle, mistakes_in
 from backwarp.course.conv_cases import one_thread_each, shape
-from backwarp.course.sizes import gradient_check, integers, own_sizes
+from backwarp.course.sizes import gradient_check, integers, own_sizes, with_inputs
 
 FORWARD, INPUT, WEIGHTS = "conv_nd_forward", "conv_nd_backward_input", "conv_nd_backward_weights"
 SIDES = "d", "h", "w"
@@ -67,18 +67,7 @@ def options(d):
     return {"stride": stride, "padding": padding, "dilation": dilation, "groups": d["groups"]}
 
 
-MISTAKES = (
-    *mistakes_in(
-        INPUT,
-        Mistake(
-            "back: filters of all groups",
-            ("group * filters; k < (group + 1) * filters", "0; k < C_out"),
-            says="The sum runs over the filters of all groups; only those of the channel's own group read "
-            "it.",
-            hint=2,
-        ),
-    ),
-)
+MISTAKES = (*mistakes_in(INPUT),)
 
 
 def loss_of_weights(w, a, d):
@@ -163,11 +152,13 @@ PUZZLE = Puzzle(
     gradient_of={INPUT: Gradient(loss_of_input), WEIGHTS: Gradient(loss_of_weights)},
     bench=size(8, 32, (16, 56, 56), 64, (3, 3, 3), pad=(1, 1, 1)),
     cases=(
-        Case(
+        with_inputs(
             "conv_nd_tiny_sound",
             sound(1, 1, 6, 1, 3, stride=2, pad=1),
             "done by hand in the lesson",
-            inputs={"input": [1, 2, 3, 4, 5, 6], "weights": [2, -1, 3], "grad_output": [1, 2, -1]},
+            input=[1, 2, 3, 4, 5, 6],
+            weights=[2, -1, 3],
+            grad_output=[1, 2, -1],
         ),
         Case("sound", sound(2, 3, 11, 4, 4, stride=3, pad=2, dilation=2), "D = H = 1"),
         Case("sound_depthwise", sound(2, 5, 9, 5, 2, dilation=4, groups=5), "each channel by itself"),
@@ -207,7 +198,6 @@ PUZZLE = Puzzle(
         gradient_check(
             "conv_nd_numerical_gradient_check",
             size(1, 2, (3, 3, 4), 2, (2, 1, 2), stride=(1, 2, 1), pad=(1, 0, 1), groups=2),
-            note="each element moved by epsilon",
         ),
         Case(
             "batch_odd",

@@ -9,7 +9,7 @@ from backwarp.course import Case, Gradient, In, Kernel, Mistake, Out, Puzzle, mi
 from backwarp.course.conv_cases import ints, one_thread_each, shape, transposed_output_sizes
 from backwarp.course.conv_cases import options as options_of_a_convolution
 from backwarp.course.conv_cases import size as size_of_a_convolution
-from backwarp.course.sizes import gradient_check, integers, own_sizes
+from backwarp.course.sizes import gradient_check, integers, own_sizes, with_inputs
 
 FORWARD, INPUT, WEIGHTS = (
     "conv_transpose2d_forward",
@@ -123,23 +123,23 @@ PUZZLE = Puzzle(
     gradient_of={INPUT: Gradient(loss_of_input), WEIGHTS: Gradient(loss_of_weights)},
     bench=size(32, 256, 14, 14, 128, 4, 4, stride=(2, 2), pad=(1, 1), groups=1),
     cases=(
-        Case(
+        with_inputs(
             "conv_transposed_tiny",
             size(1, 1, 2, 2, 1, 2, 3, stride=(1, 2)),
             "done by hand in the lesson",
-            inputs={
-                "input": [[[[1, 2], [3, 4]]]],
-                "weights": [[[[1, 2, -1], [3, 0, 1]]]],
-                "bias": [0],
-                "grad_output": [[[[1, 2, 0, 1, 1], [0, 1, 1, 2, 0], [1, 0, 3, 1, 1]]]],
-            },
+            input=[[[[1, 2], [3, 4]]]],
+            weights=[[[[1, 2, -1], [3, 0, 1]]]],
+            bias=[0],
+            grad_output=[[[[1, 2, 0, 1, 1], [0, 1, 1, 2, 0], [1, 0, 3, 1, 1]]]],
         ),
-        Case(
+        with_inputs(
             "one_pixel",
             size(1, 1, 3, 4, 1, 3, 3, stride=(2, 1), pad=(1, 0), dilation=(1, 2), out_pad=(1, 0)),
             "one pixel is 1, the taps are numbered 1 to 9: the picture of the lesson",
-            inputs={"input": np.arange(12) == 5, "weights": range(1, 10), "bias": [0]},
             kernels=(FORWARD,),
+            input=np.arange(12) == 5,
+            weights=range(1, 10),
+            bias=[0],
         ),
         Case("stride_alone", size(2, 3, 3, 4, 2, 3, 2, stride=(2, 3)), "stamps 2 and 3 apart"),
         Case("padding_alone", size(2, 2, 5, 4, 3, 2, 3, pad=(1, 2)), "the output is cut"),
@@ -169,7 +169,6 @@ PUZZLE = Puzzle(
         gradient_check(
             "conv_transposed_numerical_gradient_check",
             size(2, 2, 3, 4, 4, 2, 3, stride=(2, 1), pad=(1, 1), dilation=(1, 2), out_pad=(1, 0), groups=2),
-            note="each element moved by epsilon",
         ),
         integers(size(2, 4, 4, 3, 2, 3, 2, stride=(1, 2), pad=(1, 0), out_pad=(0, 1), groups=2)),
         Case(

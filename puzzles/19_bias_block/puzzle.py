@@ -5,7 +5,7 @@ from __future__ import annotations
 from backwarp.course import Case, Gate, Gradient, Launch, Mistake, Puzzle
 from backwarp.course.convolutions import backward_bias, loads_of_gradient, loss_of_bias
 from backwarp.course.mistakes import slow
-from backwarp.course.sizes import drawn, gradient_check, integers, own_sizes
+from backwarp.course.sizes import drawn, gradient_check, integers, own_sizes, with_inputs
 
 BIAS = "conv2d_backward_bias"
 FILL = "part[tid] = sum;\n    __syncthreads();"
@@ -98,26 +98,20 @@ PUZZLE = Puzzle(
     gradient_of={BIAS: Gradient(loss_of_bias)},
     bench=dict(batch=64, C_out=256, H_out=56, W_out=56),
     cases=(
-        Case(
+        with_inputs(
             "bias_tiny",
             dict(batch=2, C_out=2, H_out=2, W_out=3, threads=6),
             "done by hand in the lesson",
-            inputs={
-                "grad_output": [
-                    [[[1, 2, 3], [4, 5, 6]], [[2, 0, 1], [1, 0, 3]]],
-                    [[[3, 0, 2], [-1, 3, 1]], [[1, 1, 1], [0, -4, 2]]],
-                ]
-            },
+            grad_output=[
+                [[[1, 2, 3], [4, 5, 6]], [[2, 0, 1], [1, 0, 3]]],
+                [[[3, 0, 2], [-1, 3, 1]], [[1, 1, 1], [0, -4, 2]]],
+            ],
         ),
         Case("one_thread", dict(batch=2, C_out=3, H_out=2, W_out=2, threads=1), "a tree without steps"),
         Case(
             "output_1x1", dict(batch=5, C_out=4, H_out=1, W_out=1, threads=32), "fewer elements than threads"
         ),
-        gradient_check(
-            "numerical_gradient_check",
-            dict(batch=2, C_out=3, H_out=3, W_out=4, threads=16),
-            note="each bias moved by epsilon",
-        ),
+        gradient_check("numerical_gradient_check", dict(batch=2, C_out=3, H_out=3, W_out=4, threads=16)),
         Case("one_channel", dict(batch=3, C_out=1, H_out=5, W_out=3, threads=64)),
         Case("block_of_7", dict(batch=3, C_out=2, H_out=4, W_out=5, threads=7), "7, 4, 2, 1 parts"),
         integers(dict(batch=2, C_out=3, H_out=7, W_out=6, threads=96)),

@@ -7,7 +7,7 @@ import numpy as np
 from backwarp.course import Case, Gate, Gradient, Launch, Mistake, Puzzle
 from backwarp.course.convolutions import backward_bias, loads_of_gradient, loss_of_bias
 from backwarp.course.mistakes import slow
-from backwarp.course.sizes import drawn, gradient_check, integers, own_sizes
+from backwarp.course.sizes import drawn, gradient_check, integers, own_sizes, with_inputs
 
 BIAS = "conv2d_backward_bias"
 START = "int k = blockIdx.x;\n    int warp = threadIdx.x / 32, lane = threadIdx.x % 32;"
@@ -88,12 +88,6 @@ MISTAKES = (
         hint=2,
     ),
     Mistake(
-        "values handed on",
-        ("value +=", "value ="),
-        says="The lanes' values are passed on but not added: value += __shfl_down_sync(...), not value = ...",
-        hint=2,
-    ),
-    Mistake(
         "two barriers for two kinds of lanes",
         (
             FILL,
@@ -116,23 +110,17 @@ PUZZLE = Puzzle(
     gradient_of={BIAS: Gradient(loss_of_bias)},
     bench=dict(batch=64, C_out=256, H_out=56, W_out=56),
     cases=(
-        Case(
+        with_inputs(
             "bias_tiny",
             dict(batch=2, C_out=2, H_out=4, W_out=5, threads=64),
             "done by hand in the lesson",
-            inputs={
-                "grad_output": [[np.arange(1, 21), np.arange(20) % 3], [np.arange(21, 41), np.arange(20) % 4]]
-            },
+            grad_output=[[np.arange(1, 21), np.arange(20) % 3], [np.arange(21, 41), np.arange(20) % 4]],
         ),
         Case("one_warp", dict(batch=3, C_out=2, H_out=5, W_out=3, threads=32), "one slot"),
         Case("output_1x1", dict(batch=5, C_out=4, H_out=1, W_out=1, threads=64), "fewer elements than lanes"),
-        gradient_check(
-            "numerical_gradient_check",
-            dict(batch=2, C_out=3, H_out=3, W_out=4, threads=32),
-            note="each bias moved by epsilon",
-        ),
+        gradient_check("numerical_gradient_check", dict(batch=2, C_out=3, H_out=3, W_out=4, threads=32)),
         Case("one_channel", dict(batch=3, C_out=1, H_out=9, W_out=7, threads=992), "31 warps"),
-        integers(dict(batch=2, C_out=3, H_out=7, W_out=6, threads=96), note="exact sums; 3 warps"),
+        integers(dict(batch=2, C_out=3, H_out=7, W_out=6, threads=96), "exact sums; 3 warps"),
         Case("five_warps", dict(batch=3, C_out=5, H_out=9, W_out=7, threads=160)),
         Case("nothing_divides", dict(batch=3, C_out=17, H_out=9, W_out=7)),
         Case("largest_block", dict(batch=2, C_out=2, H_out=24, W_out=24, threads=1024), "32 warps"),

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from backwarp.course import Case, Gate, Gradient, Launch, Mistake, Puzzle
+from backwarp.course import Case, Gate, Gradient, Launch, Puzzle
 from backwarp.course.convolutions import backward_weights, loss_of_weights
 from backwarp.course.mistakes import slow
-from backwarp.course.sizes import Ints, gradient_check, integers, own_sizes
+from backwarp.course.sizes import Ints, gradient_check, integers, own_sizes, with_inputs
 
 WEIGHTS = "conv2d_backward_weights"
 START = "int idx = blockIdx.x;\n    int warp = threadIdx.x / 32, lane = threadIdx.x % 32;"
@@ -50,12 +50,6 @@ MISTAKES = (
         "by the busiest warps",
         (LOOP, LOOP.replace("i < batch", "warp == 0 && i < batch").replace("blockDim.x", "32")),
     ),
-    Mistake(
-        "one product per thread",
-        (LOOP, "int i = threadIdx.x;\n    if (i < batch * H_out * W_out) {"),
-        says="Only the first blockDim.x products are in the sum: a thread stops after its first.",
-        hint=2,
-    ),
 )
 
 
@@ -87,14 +81,12 @@ PUZZLE = Puzzle(
     gradient_of={WEIGHTS: Gradient(loss_of_weights)},
     bench=dict(batch=128, C_in=64, H=56, W=56, C_out=64, F=3),
     cases=(
-        Case(
+        with_inputs(
             "conv_bw_tiny_3x3",
             dict(batch=2, C_in=1, H=3, W=3, C_out=1, F=2, threads=32),
             "done by hand in the lesson",
-            inputs={
-                "grad_output": [[[[1, 2], [3, -1]]], [[[2, 0], [-1, 1]]]],
-                "input": [[[[1, 2, 3], [4, 5, 6], [7, 8, 9]]], [[[0, 1, 2], [1, 2, 3], [2, 0, 1]]]],
-            },
+            grad_output=[[[[1, 2], [3, -1]]], [[[2, 0], [-1, 1]]]],
+            input=[[[[1, 2, 3], [4, 5, 6], [7, 8, 9]]], [[[0, 1, 2], [1, 2, 3], [2, 0, 1]]]],
         ),
         Case(
             "output_1x1",
@@ -106,7 +98,7 @@ PUZZLE = Puzzle(
         gradient_check(
             "conv_bw_numerical_gradient_check", dict(batch=2, C_in=2, H=4, W=5, C_out=3, F=2, threads=32)
         ),
-        integers(dict(batch=2, C_in=3, H=6, W=9, C_out=4, F=3, threads=96), note="exact sums; 3 warps"),
+        integers(dict(batch=2, C_in=3, H=6, W=9, C_out=4, F=3, threads=96), "exact sums; 3 warps"),
         Case("batch_odd", dict(batch=3, C_in=4, H=9, W=7, C_out=5, F=2), "all sizes differ; H > W"),
         Case("nothing_divides", dict(batch=3, C_in=2, H=13, W=11, C_out=3, F=3, threads=160)),
         Case("conv_bw_lenet_conv1", dict(batch=1, C_in=1, H=28, W=28, C_out=6, F=5), "LeNet's first"),

@@ -7,7 +7,7 @@ from backwarp.reference import conv
 
 from backwarp.course import Case, Gate, Gradient, In, Int, Kernel, Launch, Out, Puzzle, ceil_div
 from backwarp.course.mistakes import Mistake, mistakes_in, slow
-from backwarp.course.sizes import Ints, drawn, gradient_check, integers, own_sizes
+from backwarp.course.sizes import Ints, drawn, gradient_check, integers, own_sizes, with_inputs
 
 PARTIAL, ADD = "conv2d_backward_weights_partial", "add_parts"
 
@@ -114,11 +114,6 @@ MISTAKES = (
             ("sum[s] +", "sum[s][threadIdx.x] +"),
             ("(sum[s])", "(sum[s][threadIdx.x])"),
         ),
-        Mistake(
-            "whole batch",
-            (LAST, "first = 0;\n    int last = batch;"),
-            says="Every part holds the sums of the whole batch: the block's part must limit its images.",
-        ),
         Mistake("all parts into part 0", ("(part * C_out * C_in * F + row)", "row"), expect="race"),
     ),
     *mistakes_in(
@@ -204,15 +199,13 @@ PUZZLE = Puzzle(
     gradient_of={PARTIAL: Gradient(loss)},
     bench=dict(batch=128, C_in=64, H=56, W=56, C_out=64, F=3, parts=16),
     cases=(
-        Case(
+        with_inputs(
             "conv_bw_tiny_3x3",
             dict(batch=2, C_in=1, H=3, W=3, C_out=1, F=2, threads=32),
             "done by hand in the lesson",
-            inputs={
-                "grad_output": [[[[1, 2], [3, -1]]], [[[2, 0], [-1, 1]]]],
-                "input": [[[[1, 2, 3], [4, 5, 6], [7, 8, 9]]], [[[0, 1, 2], [1, 2, 3], [2, 0, 1]]]],
-                "partial": [[[[[12, 17], [27, 32]]]], [[[[1, 3], [0, 5]]]]],
-            },
+            grad_output=[[[[1, 2], [3, -1]]], [[[2, 0], [-1, 1]]]],
+            input=[[[[1, 2, 3], [4, 5, 6], [7, 8, 9]]], [[[0, 1, 2], [1, 2, 3], [2, 0, 1]]]],
+            partial=[[[[[12, 17], [27, 32]]]], [[[[1, 3], [0, 5]]]]],
         ),
         Case(
             "output_1x1",
@@ -230,7 +223,7 @@ PUZZLE = Puzzle(
         ),
         integers(
             dict(batch=4, C_in=3, H=6, W=9, C_out=4, F=3, parts=3, threads=96),
-            note="exact sums; parts of 2, 2 and 0 images",
+            "exact sums; parts of 2, 2 and 0 images",
         ),
         Case("batch_odd", dict(batch=7, C_in=4, H=9, W=7, C_out=5, F=2, parts=3), "all sizes differ"),
         Case(

@@ -7,7 +7,7 @@ from backwarp.reference import dense
 
 from backwarp.course import Case, Gate, In, Int, Kernel, Launch, Mistake, Out, Puzzle, ceil_div, mistakes_in
 from backwarp.course.mistakes import slow
-from backwarp.course.sizes import Ints, drawn, integers, own_sizes
+from backwarp.course.sizes import Ints, drawn, integers, own_sizes, with_inputs
 
 PREDICT, FORWARD = "predict_sectors", "fc_forward"
 
@@ -98,13 +98,6 @@ MISTAKES = (
             (STORE, STORE + "\n    }"),
         ),
         Mistake(
-            "lane missing",
-            ("i = lane", "i = 0"),
-            says="This is 32 times the sum of lane 0: lanes begin with their own number, and sums go down, "
-            "to lane 0.",
-            hint=2,
-        ),
-        Mistake(
             "upper lanes leave the tree",
             ("sum += __shfl_down_sync", "if (lane < step) sum += __shfl_down_sync"),
             expect="shuffle-mask",
@@ -148,19 +141,20 @@ PUZZLE = Puzzle(
     dims=lambda d: {"threads": 64, "warps": 4, **d},
     bench=dict(batch=256, n_in=4096, n_out=4096, patterns=4096),
     cases=(
-        Case(
+        with_inputs(
             "sectors_by_hand",
             dict(patterns=6),
             "predicted in the lesson",
             kernels=(PREDICT,),
-            inputs={"start": [0, 1, 0, 0, 0, 5], "stride": [1, 1, 2, 256, 0, 3]},
+            start=[0, 1, 0, 0, 0, 5],
+            stride=[1, 1, 2, 256, 0, 3],
         ),
-        Case(
+        with_inputs(
             "many_patterns",
             dict(patterns=130),
             "3 blocks of 64 threads",
             kernels=(PREDICT,),
-            inputs={"start": numbers_below(1 << 30)},
+            start=numbers_below(1 << 30),
         ),
         Case("one_input", dict(batch=4, n_in=1, n_out=9), "31 lanes without a product", kernels=(FORWARD,)),
         Case("one_output", dict(batch=3, n_in=40, n_out=1), kernels=(FORWARD,)),

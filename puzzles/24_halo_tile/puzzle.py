@@ -6,7 +6,7 @@ from backwarp.reference import conv
 
 from backwarp.course import Case, Constant, Gate, In, Kernel, Launch, Mistake, Out, Puzzle, ceil_div
 from backwarp.course.mistakes import slow
-from backwarp.course.sizes import Ints, integers, own_sizes
+from backwarp.course.sizes import Ints, integers, own_sizes, with_inputs
 
 KERNEL = "conv2d_forward"
 FILL = "tile[i * across + j] = input[((b * C_in + c) * H + top + i) * W + left + j];"
@@ -98,15 +98,13 @@ PUZZLE = Puzzle(
     dims=lambda d: {"H_out": d["H"] - d["F"] + 1, "W_out": d["W"] - d["F"] + 1, **d},
     bench=dict(batch=256, C_in=6, H=112, W=112, C_out=16, F=5),
     cases=(
-        Case(
+        with_inputs(
             "conv_fw_tiny_3x3",
             dict(batch=1, C_in=1, H=3, W=3, C_out=1, F=2),
             "the numbers of puzzle 07; done by hand in the lesson",
-            inputs={
-                "input": [[[[1, 2, 3], [4, 5, 6], [7, 8, 9]]]],
-                "weights": [[[[2, -1], [1, 3]]]],
-                "bias": [1],
-            },
+            input=[[[[1, 2, 3], [4, 5, 6], [7, 8, 9]]]],
+            weights=[[[[2, -1], [1, 3]]]],
+            bias=[1],
         ),
         Case("filter_1x1", dict(batch=2, C_in=3, H=3, W=4, C_out=4, F=1), "no halo at all"),
         Case("one_channel_wide", dict(batch=2, C_in=1, H=5, W=8, C_out=1, F=3), "W > H"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from backwarp.course import Case, Gate, In, Int, Kernel, Launch, Mistake, Out, Puzzle, ceil_div
 from backwarp.course.mistakes import slow
-from backwarp.course.sizes import drawn, integers, own_sizes
+from backwarp.course.sizes import drawn, integers, own_sizes, with_inputs
 
 KERNEL = "transpose"
 FILL = """for (int i = threadIdx.y; i < TILE; i += HEIGHT) {
@@ -83,16 +83,16 @@ PUZZLE = Puzzle(
     ),
     bench=dict(rows=8192, columns=8192),
     cases=(
-        Case(
+        with_inputs(
             "transpose_tiny_2x3",
             dict(rows=2, columns=3),
             "done by hand in the lesson",
-            inputs={"input": [[1, 2, 3], [4, 5, 6]]},
+            input=[[1, 2, 3], [4, 5, 6]],
         ),
         Case("one_row", dict(rows=1, columns=40), "2 x 1 tiles"),
         Case("one_column", dict(rows=40, columns=1), "1 x 2 tiles"),
         Case("a_tile", dict(rows=32, columns=32), "no thread without work"),
-        integers(dict(rows=20, columns=33), note="exact"),
+        integers(dict(rows=20, columns=33), "exact"),
         Case("wide", dict(rows=7, columns=100), "4 x 1 tiles"),
         Case("nothing_divides", dict(rows=70, columns=45), "2 x 3 tiles"),
         own_sizes(rows=(33, 90), columns=(33, 90)),

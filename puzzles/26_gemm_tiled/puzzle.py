@@ -6,7 +6,7 @@ from backwarp.reference import dense
 
 from backwarp.course import Case, Gate, In, Kernel, Launch, Mistake, Out, Puzzle, ceil_div
 from backwarp.course.mistakes import slow
-from backwarp.course.sizes import Ints, drawn, integers, own_sizes
+from backwarp.course.sizes import Ints, drawn, integers, own_sizes, with_inputs
 from backwarp.course.tile_limits import tile_limits
 
 KERNEL = "matmul"
@@ -64,18 +64,6 @@ MISTAKES = (
         says="Block (x, y) computes the tile of block (y, x): x counts the tiles along N, the columns of C, "
         "and y those along M.",
     ),
-    Mistake(
-        "tile of A turned",
-        ("a[y][x] =", "a[x][y] ="),
-        says="The tiles of A are stored or read with rows and columns swapped.",
-        hint=3,
-    ),
-    Mistake(
-        "tile of B turned",
-        ("b[y][x] =", "b[x][y] ="),
-        says="The tiles of B are stored or read with rows and columns swapped.",
-        hint=3,
-    ),
 )
 
 PUZZLE = Puzzle(
@@ -96,11 +84,12 @@ PUZZLE = Puzzle(
     ),
     bench=dict(M=4096, N=4096, K=4096),
     cases=(
-        Case(
+        with_inputs(
             "matmul_tiny_2x3",
             dict(M=2, N=3, K=4),
             "that of puzzle 02; done by hand in the lesson",
-            inputs={"A": [[1, 2, 0, -1], [3, 1, 2, 4]], "B": [[2, 0, 1], [1, 5, -2], [0, 1, 3], [1, 2, 0]]},
+            A=[[1, 2, 0, -1], [3, 1, 2, 4]],
+            B=[[2, 0, 1], [1, 5, -2], [0, 1, 3], [1, 2, 0]],
         ),
         Case("one_element", dict(M=1, N=1, K=20), "a row times a column, two tiles long"),
         Case("one_product", dict(M=5, N=7, K=1), "a tile with one step in it"),

@@ -6,7 +6,7 @@ from backwarp.reference import dense
 
 from backwarp.course import Case, Gate, In, Kernel, Launch, Mistake, Out, Puzzle, ceil_div
 from backwarp.course.mistakes import slow
-from backwarp.course.sizes import Ints, drawn, integers, own_sizes
+from backwarp.course.sizes import Ints, drawn, integers, own_sizes, with_inputs
 
 KERNEL = "matmul"
 ONE_READ = """if (columns % 4 == 0) {
@@ -110,11 +110,12 @@ PUZZLE = Puzzle(
     ),
     bench=dict(M=4096, N=4096, K=4096),
     cases=(
-        Case(
+        with_inputs(
             "matmul_tiny_2x3",
             dict(M=2, N=3, K=4),
             "that of puzzle 02; drawn in the lesson",
-            inputs={"A": [[1, 2, 0, -1], [3, 1, 2, 4]], "B": [[2, 0, 1], [1, 5, -2], [0, 1, 3], [1, 2, 0]]},
+            A=[[1, 2, 0, -1], [3, 1, 2, 4]],
+            B=[[2, 0, 1], [1, 5, -2], [0, 1, 3], [1, 2, 0]],
         ),
         Case("one_element", dict(M=1, N=1, K=20), "three tiles long"),
         Case("one_product", dict(M=5, N=7, K=1), "a tile with one step in it"),

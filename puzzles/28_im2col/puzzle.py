@@ -17,7 +17,7 @@ from backwarp.course.conv_cases import (
     unfolding,
 )
 from backwarp.course.mistakes import slow
-from backwarp.course.sizes import integers
+from backwarp.course.sizes import integers, with_inputs
 
 KERNEL = "im2col"
 
@@ -71,22 +71,22 @@ PUZZLE = Puzzle(
     dims=lambda d: {**column_sizes(d), "threads": 128, **d},
     bench=column_case(32, 64, 56, 56, 3, 3, pad=(1, 1)),
     cases=(
-        Case(
+        with_inputs(
             "im2col_tiny",
             column_case(1, 1, 3, 4, 2, 2, stride=(2, 1), pad=(1, 0), dilation=(1, 2)),
             "the image of puzzle 13; done by hand in the lesson",
-            inputs={"input": [[[[1, 2, 3, 4], [5, 6, 7, 8], [9, 10, 11, 12]]]]},
+            input=[[[[1, 2, 3, 4], [5, 6, 7, 8], [9, 10, 11, 12]]]],
         ),
-        Case(
+        with_inputs(
             "one_pixel",
             column_case(1, 2, 3, 4, 2, 2, pad=(0, 1)),
             "one pixel is 1; it is in the matrix 4 times",
-            inputs={"input": np.arange(24) == 17},
+            input=np.arange(24) == 17,
         ),
         Case("filter_1x1", column_case(2, 3, 3, 5, 1, 1), "the image again, the channels in front"),
         Case("one_position", column_case(2, 3, 4, 3, 4, 3), "the filter as large as the image"),
         Case("one_channel", column_case(3, 1, 6, 5, 3, 2, pad=(1, 1)), "a row is just a tap"),
-        integers(column_case(2, 3, 7, 5, 3, 2), note="exact numbers"),
+        integers(column_case(2, 3, 7, 5, 3, 2), "exact numbers"),
         Case("stride_alone", column_case(2, 3, 9, 7, 3, 2, stride=(2, 3)), "rows by 2, columns by 3"),
         Case("padding_alone", column_case(2, 3, 4, 6, 3, 2, pad=(1, 2)), "1 row, 2 columns of zeros"),
         Case("dilation_alone", column_case(2, 2, 8, 9, 3, 3, dilation=(2, 3)), "gaps of 1 and of 2"),

@@ -19,7 +19,7 @@ from backwarp.course.conv_cases import (
     unfolding,
 )
 from backwarp.course.mistakes import slow
-from backwarp.course.sizes import gradient_check, integers
+from backwarp.course.sizes import gradient_check, integers, with_inputs
 
 KERNEL = "col2im"
 
@@ -97,11 +97,11 @@ PUZZLE = Puzzle(
     gradient_of={KERNEL: Gradient(loss)},
     bench=column_case(32, 64, 56, 56, 3, 3, pad=(1, 1)),
     cases=(
-        Case(
+        with_inputs(
             "col2im_tiny",
             column_case(1, 1, 3, 4, 2, 2, stride=(2, 1), pad=(1, 0), dilation=(1, 2)),
             "the layer of puzzle 28; done by hand in the lesson",
-            inputs={"grad_columns": [[2, 4, 6, -2], [-1, -2, -3, 1], [1, 2, 3, -1], [3, 6, 9, -3]]},
+            grad_columns=[[2, 4, 6, -2], [-1, -2, -3, 1], [1, 2, 3, -1], [3, 6, 9, -3]],
         ),
         Case(
             "filter_1x1_stride_2",
@@ -123,7 +123,7 @@ PUZZLE = Puzzle(
         gradient_check(
             "measured",
             column_case(1, 2, 4, 5, 3, 2, stride=(2, 1), pad=(1, 1)),
-            note="measured: the gradient of a loss, by differences",
+            "measured: the gradient of a loss, by differences",
         ),
         Case(
             "wide_matrix",

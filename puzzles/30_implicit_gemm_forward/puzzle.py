@@ -6,7 +6,7 @@ from backwarp.course import Case, Gate, Mistake, Puzzle
 from backwarp.course.conv_cases import column_sizes, ints, own_sizes, size
 from backwarp.course.convolutions import forward
 from backwarp.course.mistakes import slow
-from backwarp.course.sizes import integers
+from backwarp.course.sizes import integers, with_inputs
 from backwarp.course.tile_limits import implicit_product, in_tiles, one_tile_each, tile_limits
 
 KERNEL = "implicit_gemm_forward"
@@ -68,15 +68,13 @@ PUZZLE = Puzzle(
     dims=lambda d: {**column_sizes(d), **d},
     bench=size(128, 128, 71, 71, 256, 3, 3, stride=(2, 2), pad=(1, 1)),
     cases=(
-        Case(
+        with_inputs(
             "implicit_gemm_tiny",
             size(1, 1, 3, 4, 1, 2, 2, stride=(2, 1), pad=(1, 0), dilation=(1, 2)),
             "the layer of puzzle 28; done by hand in the lesson",
-            inputs={
-                "input": [[[[1, 2, 3, 4], [5, 6, 7, 8], [9, 10, 11, 12]]]],
-                "weights": [[[[2, -1], [1, 3]]]],
-                "bias": [1],
-            },
+            input=[[[[1, 2, 3, 4], [5, 6, 7, 8], [9, 10, 11, 12]]]],
+            weights=[[[[2, -1], [1, 3]]]],
+            bias=[1],
         ),
         Case("filter_1x1", size(2, 5, 3, 4, 3, 1, 1), "the column matrix is the image"),
         Case("one_position", size(2, 3, 4, 3, 5, 4, 3), "the filter as large as the image"),

@@ -10,7 +10,7 @@ from backwarp.course import Case, Gate, Gradient, Launch, Mistake, Puzzle, ceil_
 from backwarp.course.conv_cases import ints, output_sizes, own_sizes, size, solid
 from backwarp.course.convolutions import backward_input, backward_solid, loss_of_input, loss_of_solid
 from backwarp.course.mistakes import slow
-from backwarp.course.sizes import gradient_check, integers
+from backwarp.course.sizes import gradient_check, integers, with_inputs
 from backwarp.course.tile_limits import in_tiles, tile_limits
 
 KERNEL, SOLID = "conv2d_backward_input", "conv_nd_backward_input"
@@ -140,11 +140,12 @@ PUZZLE = Puzzle(
     gradient_of={KERNEL: Gradient(loss_of_input), SOLID: Gradient(loss_of_solid)},
     bench=size(128, 128, 71, 71, 256, 3, 3, stride=(2, 2), pad=(1, 1)),
     cases=(
-        Case(
+        with_inputs(
             "implicit_bd_tiny",
             size(1, 1, 3, 4, 1, 3, 2, stride=(2, 1), pad=(1, 0)),
             "done by hand in the lesson",
-            inputs={"grad_output": [[[[1, 2, 3], [-1, 0, 2]]]], "weights": [[[[1, 2], [3, -1], [0, 4]]]]},
+            grad_output=[[[[1, 2, 3], [-1, 0, 2]]]],
+            weights=[[[[1, 2], [3, -1], [0, 4]]]],
         ),
         Case("output_1x1", size(3, 2, 4, 3, 3, 4, 3), "stride 1: one class"),
         Case("drawn", size(1, 1, 5, 7, 2, 3, 3, stride=(2, 2), pad=(1, 1)), "the picture; four classes"),
@@ -155,9 +156,7 @@ PUZZLE = Puzzle(
         ),
         Case("one_channel", size(3, 1, 6, 5, 2, 2, 3, stride=(1, 2), pad=(1, 2)), "strides differ"),
         gradient_check(
-            "implicit_bd_numerical_gradient_check",
-            size(2, 2, 5, 4, 2, 3, 2, stride=(2, 1), pad=(1, 1)),
-            note="each element moved by epsilon",
+            "implicit_bd_numerical_gradient_check", size(2, 2, 5, 4, 2, 3, 2, stride=(2, 1), pad=(1, 1))
         ),
         Case(
             "stride_larger_than_filter",
@@ -169,7 +168,7 @@ PUZZLE = Puzzle(
             size(2, 2, 7, 1, 3, 2, 2, stride=(2, 3), pad=(0, 1)),
             "W less than the stride: classes without elements",
         ),
-        integers(size(2, 17, 5, 6, 3, 3, 3, stride=(2, 2), pad=(0, 1)), note="one channel more than a tile"),
+        integers(size(2, 17, 5, 6, 3, 3, 3, stride=(2, 2), pad=(0, 1)), "one channel more than a tile"),
         Case(
             "two_stretches",
             size(2, 3, 9, 8, 11, 3, 3, stride=(2, 2), pad=(1, 1)),
@@ -198,7 +197,6 @@ PUZZLE = Puzzle(
             "video_numerical_gradient_check",
             size(1, 2, 3, 3, 2, 3, 2, stride=(2, 1), pad=(1, 0), D=4, T=2, stride_d=2, pad_d=1),
             kernels=(SOLID,),
-            note="each element moved by epsilon",
         ),
         Case(
             "video_counted",

@@ -8,7 +8,7 @@ from backwarp.reference import conv
 from backwarp.course import Case, Gate, Gradient, In, Int, Kernel, Launch, Out, Puzzle, ceil_div
 from backwarp.course.conv_cases import ints, one_thread_each, options, output_sizes, own_sizes, shape, size
 from backwarp.course.mistakes import Mistake, mistakes_in, slow
-from backwarp.course.sizes import gradient_check, integers
+from backwarp.course.sizes import gradient_check, integers, with_inputs
 from backwarp.course.tile_limits import tile_limits
 
 SPLIT, ADD, TILE = "conv2d_backward_weights_split", "add_splits", 16
@@ -73,12 +73,6 @@ MISTAKES = (
             "a barrier for every product",
             "waits of warps at barriers",
             (PRODUCT, "__syncthreads();\n            " + PRODUCT),
-        ),
-        Mistake(
-            "length rounded down",
-            ("(positions + splits - 1)", "positions"),
-            says="The last positions are in no split: positions / splits is rounded down; it has to be "
-            "rounded up.",
         ),
         Mistake(
             "stretch not cut at the end of the split",
@@ -169,18 +163,16 @@ PUZZLE = Puzzle(
     gradient_of={SPLIT: Gradient(loss)},
     bench=size(128, 128, 71, 71, 256, 3, 3, stride=(2, 2), pad=(1, 1), splits=16),
     cases=(
-        Case(
+        with_inputs(
             "implicit_bw_tiny",
             size(1, 1, 3, 3, 2, 2, 2, stride=(2, 2), pad=(1, 1)),
             "done by hand in the lesson",
-            inputs={
-                "grad_output": [[[[1, 2], [3, -1]], [[0, 1], [-1, 2]]]],
-                "input": [[[[1, 2, 3], [4, 5, 6], [7, 8, 9]]]],
-                "partial": [
-                    [[[[0, 0], [4, 7]]], [[[0, 0], [2, 3]]]],
-                    [[[[-5, 6], [-8, 12]]], [[[10, 8], [16, 11]]]],
-                ],
-            },
+            grad_output=[[[[1, 2], [3, -1]], [[0, 1], [-1, 2]]]],
+            input=[[[[1, 2, 3], [4, 5, 6], [7, 8, 9]]]],
+            partial=[
+                [[[[0, 0], [4, 7]]], [[[0, 0], [2, 3]]]],
+                [[[[-5, 6], [-8, 12]]], [[[10, 8], [16, 11]]]],
+            ],
         ),
         Case("output_1x1", size(3, 2, 4, 3, 3, 4, 3, splits=5), "3 positions for 5 splits: two have none"),
         Case(
@@ -202,7 +194,7 @@ PUZZLE = Puzzle(
         ),
         integers(
             size(2, 3, 9, 6, 4, 3, 3, stride=(2, 1), pad=(2, 1), dilation=(1, 2), splits=3, threads=32),
-            note="exact sums; nothing divides",
+            "exact sums; nothing divides",
         ),
         Case(
             "strides_differ",

@@ -10,7 +10,7 @@ from backwarp.course import Case, Gate, Gradient, In, Kernel, Launch, Out, Puzzl
 from backwarp.course.conv_cases import ints, options, output_sizes, own_sizes, shape, size
 from backwarp.course.convolutions import loss_of_weights
 from backwarp.course.mistakes import Mistake, mistakes_in, slow
-from backwarp.course.sizes import gradient_check
+from backwarp.course.sizes import gradient_check, with_inputs
 from backwarp.course.tile_limits import tile_limits
 
 GROUPED, DEPTHWISE = "conv2d_backward_weights_grouped", "conv2d_backward_weights_depthwise"
@@ -184,21 +184,20 @@ PUZZLE = Puzzle(
     bench=size(64, 144, 56, 56, 144, 3, 3, pad=(1, 1), groups=144),
     gradient_of={GROUPED: Gradient(loss_of_weights), DEPTHWISE: Gradient(loss_of_weights)},
     cases=(
-        Case(
+        with_inputs(
             "implicit_grouped_tiny",
             size(1, 4, 1, 2, 4, 1, 1, groups=2),
             "the numbers of puzzle 14; done by hand in the lesson",
             kernels=(GROUPED,),
-            inputs={
-                "grad_output": [[[[1, 2]], [[3, -1]], [[1, 1]], [[2, 0]]]],
-                "input": [[[[1, 2]], [[3, 4]], [[5, 6]], [[7, 8]]]],
-            },
+            grad_output=[[[[1, 2]], [[3, -1]], [[1, 1]], [[2, 0]]]],
+            input=[[[[1, 2]], [[3, 4]], [[5, 6]], [[7, 8]]]],
         ),
-        Case(
+        with_inputs(
             "implicit_depthwise_tiny",
             size(1, 1, 3, 3, 1, 2, 2, groups=1),
             "done by hand in the lesson",
-            inputs={"grad_output": [[[[1, 2], [3, -1]]]], "input": [[[[1, 2, 3], [4, 5, 6], [7, 8, 9]]]]},
+            grad_output=[[[[1, 2], [3, -1]]]],
+            input=[[[[1, 2, 3], [4, 5, 6], [7, 8, 9]]]],
         ),
         Case(
             "two_stretches",

@@ -6,7 +6,7 @@ from backwarp.course import Case, Gate, Mistake, Puzzle
 from backwarp.course.conv_cases import column_sizes, ints, own_sizes, size
 from backwarp.course.convolutions import forward
 from backwarp.course.mistakes import slow
-from backwarp.course.sizes import integers
+from backwarp.course.sizes import integers, with_inputs
 from backwarp.course.tile_limits import implicit_product, in_tiles, one_tile_each, tile_limits
 
 KERNEL = "implicit_gemm_async"
@@ -117,11 +117,13 @@ PUZZLE = Puzzle(
     dims=lambda d: {**column_sizes(d), **d},
     bench=size(128, 128, 71, 71, 256, 3, 3, stride=(2, 2), pad=(1, 1)),
     cases=(
-        Case(
+        with_inputs(
             "async_tiny",
             size(1, 1, 2, 3, 1, 2, 3, stride=(1, 2), pad=(0, 1)),
             "a single step; done by hand in the lesson, with tiles of 2 x 2",
-            inputs={"input": [[[[1, 2, 3], [4, 5, 6]]]], "weights": [[[[2, 1, -1], [1, 3, 2]]]], "bias": [1]},
+            input=[[[[1, 2, 3], [4, 5, 6]]]],
+            weights=[[[[2, 1, -1], [1, 3, 2]]]],
+            bias=[1],
         ),
         Case("one_step", size(2, 5, 3, 4, 3, 1, 1), "filters of 1 x 1; filled and emptied at once"),
         Case("two_steps_one_channel", size(3, 1, 6, 5, 2, 5, 4, pad=(1, 1)), "fewer steps than buffers"),

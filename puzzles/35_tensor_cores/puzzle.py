@@ -8,7 +8,7 @@ from backwarp.reference.half import tf32
 from backwarp.course import Case, Gate, Gradient, In, Kernel, Launch, Out, Puzzle, ceil_div
 from backwarp.course.convolutions import loss_of_weights
 from backwarp.course.mistakes import Mistake, mistakes_in, slow
-from backwarp.course.sizes import Ints, drawn, gradient_check, integers, own_sizes
+from backwarp.course.sizes import Ints, drawn, gradient_check, integers, own_sizes, with_inputs
 
 TF32, HALF = "conv2d_backward_weights_tf32", "matmul_half"
 
@@ -96,12 +96,6 @@ MISTAKES = (
             "Use to_tf32.",
         ),
         Mistake(
-            "B not rounded",
-            (("y[e] = to_tf32", "y[e] = __float_as_uint"), *SHORT[TF32]),
-            says="The numbers of B, from windows, are cut off after 10 bits, not rounded: mma.sync ignores "
-            "the rest of a float. Use to_tf32 for them too.",
-        ),
-        Mistake(
             "scalar products of floats",
             ((MULTIPLY, SCALAR), *SHORT[TF32]),
             says="This is the product of the full floats, which is more accurate than what tensor cores "
@@ -169,12 +163,13 @@ PUZZLE = Puzzle(
     gradient_of={TF32: Gradient(loss_of_weights)},
     bench=dict(batch=128, C_in=64, H=56, W=56, C_out=64, F=3, M=4096, N=4096, K=4096),
     cases=(
-        Case(
+        with_inputs(
             "tensor_tiny",
             dict(batch=1, C_in=1, H=3, W=3, C_out=1, F=2),
             "done by hand in the lesson",
             kernels=(TF32,),
-            inputs={"grad_output": [[[[1, 2], [3, -1]]]], "input": [[[[1, 2, 3], [4, 5, 6], [7, 8, 9]]]]},
+            grad_output=[[[[1, 2], [3, -1]]]],
+            input=[[[[1, 2, 3], [4, 5, 6], [7, 8, 9]]]],
         ),
         Case(
             "drawn",
@@ -186,11 +181,11 @@ PUZZLE = Puzzle(
         gradient_check(
             "tensor_numerical_gradient_check",
             dict(batch=2, C_in=2, H=4, W=5, C_out=2, F=2),
-            note="each weight moved by epsilon; inputs that TF32 holds",
+            "each weight moved by epsilon; inputs that TF32 holds",
             kernels=(TF32,),
             inputs={"grad_output": representable, "input": representable},
         ),
-        integers(dict(batch=2, C_in=3, H=9, W=6, C_out=4, F=3, M=9, N=19, K=35), note="exact sums; H > W"),
+        integers(dict(batch=2, C_in=3, H=9, W=6, C_out=4, F=3, M=9, N=19, K=35), "exact sums; H > W"),
         Case(
             "nothing_divides",
             dict(batch=3, C_in=4, H=5, W=6, C_out=17, F=3, M=67, N=70, K=90),

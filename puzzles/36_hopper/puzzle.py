@@ -7,7 +7,7 @@ from backwarp.reference import conv
 
 from backwarp.course import Case, Gate, In, Kernel, Launch, Out, Puzzle, ceil_div, require
 from backwarp.course.mistakes import Mistake, mistakes_in, slow
-from backwarp.course.sizes import Ints, drawn, integers, own_sizes
+from backwarp.course.sizes import Ints, drawn, integers, own_sizes, with_inputs
 
 ONE, RING, SPECIALISED, CLUSTERED = "one_tile", "ring", "specialised", "clustered"
 TILE = 64
@@ -100,11 +100,6 @@ MISTAKES = (
             ("stride - pad, p * stride - pad", "stride, p * stride"),
             says="The first window begins at its pixel, not before it: take the padding off both "
             "coordinates, also where that makes them negative.",
-        ),
-        Mistake(
-            "row before column",
-            ("s, r, &full", "r, s, &full"),
-            says="The offsets of the tap are exchanged: the innermost axis comes first, so s, then r.",
         ),
         Mistake(
             "channels last in the filters",
@@ -231,15 +226,16 @@ PUZZLE = Puzzle(
     dims=derived,
     bench=size(64, 56, 56, 128, 128, 3, 3, pad=1),
     cases=(
-        Case(
+        with_inputs(
             "hopper_tiny",
             size(1, 2, 3, 64, 1, 1, 2),
             "done by hand in the lesson; two steps",
-            inputs={"x": first_channel([[[1, 2, 3], [4, 5, 6]]]), "w": first_channel([[[2, -1]]])},
+            x=first_channel([[[1, 2, 3], [4, 5, 6]]]),
+            w=first_channel([[[2, -1]]]),
         ),
         Case("one_step", size(2, 5, 3, 64, 3, 1, 1), "fewer steps than pairs"),
         Case("small_images", size(9, 3, 2, 64, 5, 2, 2, pad=1), "a tile has pixels of six images"),
-        integers(size(2, 8, 8, 64, 64, 3, 3, pad=1), note="exact sums; whole tiles"),
+        integers(size(2, 8, 8, 64, 64, 3, 3, pad=1), "exact sums; whole tiles"),
         Case("filter_1x1", size(1, 9, 8, 320, 7, 1, 1, stride=2), "a step is a slice of the channels"),
         Case("stride_2", size(4, 9, 12, 128, 6, 3, 2, stride=2, pad=1), "R unlike S, H < W"),
         Case("wide", size(1, 2, 20, 64, 4, 1, 7, stride=3, pad=2), "padding of two, stride three"),

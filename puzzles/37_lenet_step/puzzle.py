@@ -135,7 +135,7 @@ PUZZLE = Puzzle(
         Case("one_image", dict(batch=1)),
         Case("three_images", dict(batch=3)),
         Case("own_sizes", draw=lambda pick: dict(batch=pick(4, 9)), note="a size that belongs to your file"),
-        gradient_check("numerical_gradient_check", dict(batch=2), note="the float64 loss, differenced"),
+        gradient_check("numerical_gradient_check", dict(batch=2), "the float64 loss, differenced"),
         Case("real_digits", draw=drawn(batch=(10, 24), digits=1)),
     ),
     mistakes=MISTAKES,

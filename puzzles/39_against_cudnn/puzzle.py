@@ -15,7 +15,7 @@ from backwarp.course import Case, Gate, In, Kernel, Launch, Mistake, Out, Puzzle
 from backwarp.course.conv_cases import column_sizes, ints, options, own_sizes, size, solid
 from backwarp.course.convolutions import backward_solid, forward
 from backwarp.course.mistakes import slow
-from backwarp.course.sizes import integers
+from backwarp.course.sizes import integers, with_inputs
 
 FLOAT, TF32, BACK = "conv2d_forward_float", "conv2d_forward_tf32", "conv_nd_backward_input"
 FORWARD = FLOAT, TF32
@@ -257,11 +257,13 @@ PUZZLE = Puzzle(
     cases=(
         *only(
             FORWARD,
-            Case(
+            with_inputs(
                 "cudnn_tiny",
                 size(1, 1, 2, 3, 1, 1, 2),
                 "done by hand in the lesson; with one channel, both layouts are the same",
-                inputs={"input": [[[[1, 2, 3], [4, 5, 6]]]], "weights": [[[[2, -1]]]], "bias": [1]},
+                input=[[[[1, 2, 3], [4, 5, 6]]]],
+                weights=[[[[2, -1]]]],
+                bias=[1],
             ),
             Case("one_position", size(2, 3, 4, 3, 5, 4, 3), "the filter as large as the image"),
             Case("one_channel", size(3, 1, 6, 5, 2, 3, 2, pad=(1, 1)), "pieces with one channel in them"),

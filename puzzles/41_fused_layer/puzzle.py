@@ -7,7 +7,7 @@ from backwarp.reference import conv, fused
 
 from backwarp.course import Case, Constant, Gate, Gradient, In, Kernel, Launch, Out, Puzzle, ceil_div
 from backwarp.course.mistakes import Mistake, mistakes_in, slow
-from backwarp.course.sizes import Ints, gradient_check, integers, own_sizes
+from backwarp.course.sizes import Ints, gradient_check, integers, own_sizes, with_inputs
 
 FORWARD, BACKWARD = "fused_layer", "fused_backward_weights"
 COUNTED = "fused_lenet_conv1"
@@ -132,27 +132,25 @@ PUZZLE = Puzzle(
     gradient_of={BACKWARD: Gradient(loss_of_weights)},
     bench=dict(batch=256, C_in=6, H=116, W=116, C_out=16),
     cases=(
-        Case(
+        with_inputs(
             "fused_tiny_6x6",
             dict(batch=1, C_in=1, H=6, W=6, C_out=2),
             "done by hand in the lesson: the second filter ends in 0",
-            inputs={
-                "input": [
-                    [1, 2, 0, 1, 0, 3],
-                    [0, 1, 3, 0, 2, 1],
-                    [2, 0, 1, 1, 0, 0],
-                    [1, 0, 2, 0, 1, 2],
-                    [0, 3, 1, 0, 1, 0],
-                    [2, 1, 0, 1, 0, 1],
-                ],
-                "weights": [
-                    [[[1, 0, 0, 0, 2], [0] * 5, [0, 0, -1, 0, 0], [0] * 5, [1, 0, 0, 0, 1]]],
-                    [[[-1, 0, 0, 0, -2], [0] * 5, [0, 0, 1, 0, 0], [0] * 5, [-1, 0, 0, 0, -1]]],
-                ],
-                "bias": [-2, -1],
-                "grad_output": [10, 20],
-                "places": [1, -1],
-            },
+            input=[
+                [1, 2, 0, 1, 0, 3],
+                [0, 1, 3, 0, 2, 1],
+                [2, 0, 1, 1, 0, 0],
+                [1, 0, 2, 0, 1, 2],
+                [0, 3, 1, 0, 1, 0],
+                [2, 1, 0, 1, 0, 1],
+            ],
+            weights=[
+                [[[1, 0, 0, 0, 2], [0] * 5, [0, 0, -1, 0, 0], [0] * 5, [1, 0, 0, 0, 1]]],
+                [[[-1, 0, 0, 0, -2], [0] * 5, [0, 0, 1, 0, 0], [0] * 5, [-1, 0, 0, 0, -1]]],
+            ],
+            bias=[-2, -1],
+            grad_output=[10, 20],
+            places=[1, -1],
         ),
         Case(
             "odd_and_wide", dict(batch=2, C_in=1, H=7, W=12, C_out=3), "a row of the convolution is left over"
@@ -161,7 +159,7 @@ PUZZLE = Puzzle(
         gradient_check(
             "fused_bw_numerical_gradient_check", dict(batch=2, C_in=2, H=9, W=8, C_out=2), kernels=(BACKWARD,)
         ),
-        integers(dict(batch=3, C_in=2, H=10, W=11, C_out=4), note="exact sums back"),
+        integers(dict(batch=3, C_in=2, H=10, W=11, C_out=4), "exact sums back"),
         Case(
             "nothing_divides", dict(batch=2, C_in=2, H=25, W=45, C_out=5), "2 x 2 tiles, 2 groups of filters"
         ),

@@ -6,7 +6,7 @@ from backwarp.reference import conv, half
 
 from backwarp.course import Case, Float, Gate, Gradient, In, InOut, Int, Kernel, Launch, Out, Puzzle, ceil_div
 from backwarp.course.mistakes import Mistake, mistakes_in, slow
-from backwarp.course.sizes import Ints, gradient_check, integers, own_sizes
+from backwarp.course.sizes import Ints, gradient_check, integers, own_sizes, with_inputs
 
 SCALE, BACKWARD = "scale_to_half", "conv2d_backward_weights_half2"
 COUNTED = "half_lenet_conv1"
@@ -136,26 +136,24 @@ PUZZLE = Puzzle(
     gradient_of={BACKWARD: Gradient(loss_of_weights)},
     bench=dict(scale=1024, n=1 << 24, batch=256, C_in=6, H=116, W=116, C_out=16),
     cases=(
-        Case(
+        with_inputs(
             "half_tiny_6x7",
             dict(scale=4, n=3, batch=1, C_in=1, H=6, W=7, C_out=1),
             "done by hand in the lesson: odd rows, an odd number of gradients",
-            inputs={
-                "grad": [0.25, -3, 2.0**-26],
-                "grad_output": [[[[4, 8, -4], [0, 4, 12]]]],
-                "input": [
+            grad=[0.25, -3, 2.0**-26],
+            grad_output=[[[[4, 8, -4], [0, 4, 12]]]],
+            input=[
+                [
                     [
-                        [
-                            [1, 2, 0, 1, 0, 3, 1],
-                            [0, 1, 3, 0, 2, 1, 2],
-                            [2, 0, 1, 1, 0, 0, 1],
-                            [1, 0, 2, 0, 1, 2, 0],
-                            [0, 3, 1, 0, 1, 0, 2],
-                            [2, 1, 0, 1, 0, 1, 1],
-                        ]
+                        [1, 2, 0, 1, 0, 3, 1],
+                        [0, 1, 3, 0, 2, 1, 2],
+                        [2, 0, 1, 1, 0, 0, 1],
+                        [1, 0, 2, 0, 1, 2, 0],
+                        [0, 3, 1, 0, 1, 0, 2],
+                        [2, 1, 0, 1, 0, 1, 1],
                     ]
-                ],
-            },
+                ]
+            ],
         ),
         Case(
             "output_1x1",
@@ -187,28 +185,28 @@ PUZZLE = Puzzle(
             values="integers",
             inputs={"grad_output": positive, "input": positive},
         ),
-        Case(
+        with_inputs(
             "small_gradients",
             dict(scale=1 << 20, n=1025),
             "each within a half, but only with its scale",
             kernels=(SCALE,),
-            inputs={"grad": lambda rng, a, d: rng.standard_normal(d["n"]) * 2.0**-22},
+            grad=lambda rng, a, d: rng.standard_normal(d["n"]) * 2.0**-22,
         ),
-        Case(
+        with_inputs(
             "overflow",
             dict(scale=1024, n=2001),
             "the second of a pair becomes infinite",
             kernels=(SCALE,),
-            inputs={"grad": one_large},
             special=True,
+            grad=one_large,
         ),
-        Case(
+        with_inputs(
             "overflow_at_the_end",
             dict(scale=2, n=257),
             "the last is one without a neighbour, and becomes infinite",
             kernels=(SCALE,),
-            inputs={"grad": [1] * 256 + [-32_760]},
             special=True,
+            grad=[1] * 256 + [-32_760],
         ),
         own_sizes(
             lambda pick: dict(

@@ -6,7 +6,7 @@ from backwarp.reference import dense
 
 from backwarp.course import Case, Gate, In, Kernel, Launch, Out, Puzzle, ceil_div
 from backwarp.course.mistakes import slow
-from backwarp.course.sizes import Ints, integers, own_sizes
+from backwarp.course.sizes import Ints, integers, own_sizes, with_inputs
 from backwarp.devices.nvrtc.ptxas import Resources, occupancy
 
 CONV2, WEIGHTS, INPUT = "conv2_forward", "fc1_weights", "fc1_input"
@@ -110,11 +110,12 @@ PUZZLE = Puzzle(
         ),
     ),
     cases=(
-        Case(
+        with_inputs(
             "matmul_tiny_2x3",
             dict(M=2, N=3, K=4),
             "done by hand in the lesson",
-            inputs={"A": [[1, 2, 0, -1], [3, 1, 2, 4]], "B": [[2, 0, 1], [1, 5, -2], [0, 1, 3], [1, 2, 0]]},
+            A=[[1, 2, 0, -1], [3, 1, 2, 4]],
+            B=[[2, 0, 1], [1, 5, -2], [0, 1, 3], [1, 2, 0]],
         ),
         Case("one_element", dict(M=1, N=1, K=17), "17 products"),
         integers(dict(M=33, N=19, K=35)),

@@ -31,8 +31,20 @@ def integers(dims: Mapping[str, int], note: str = "exact sums", **more: Any) -> 
     return Case("integers", dims, note=note, values="integers", **more)
 
 
+def with_inputs(
+    name: str,
+    dims: Mapping[str, int],
+    note: str = "",
+    kernels: tuple[str, ...] = (),
+    special: bool = False,
+    **inputs: Any,
+) -> Case:
+    """A case with values of its own, by array: see Case."""
+    return Case(name, dims, note, inputs=inputs, kernels=kernels, special=special)
+
+
 def gradient_check(
-    name: str, dims: Mapping[str, int], note: str = "each weight moved by epsilon", **more: Any
+    name: str, dims: Mapping[str, int], note: str = "each number moved by epsilon", **more: Any
 ) -> Case:
     """A case whose expected values are finite differences, see Gradient."""
     return Case(name, dims, note=note, check="gradient", **more)
