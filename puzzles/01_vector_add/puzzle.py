@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from backwarp.course import Case, In, Int, Kernel, Launch, Mistake, Out, Puzzle, ceil_div
-from backwarp.course.sizes import integers, own_sizes, with_inputs
+from backwarp.course import Case, In, Int, Kernel, Mistake, Out, Puzzle
+from backwarp.course.sizes import integers, one_thread_each, own_sizes, with_inputs
 
 MISTAKES = (
     Mistake(
@@ -38,7 +38,7 @@ PUZZLE = Puzzle(
         Kernel(
             "vector_add",
             params=(In("a", i="n"), In("b", i="n"), Out("c", i="n"), Int("n")),
-            launch=lambda d, t: Launch(grid=ceil_div(d["n"], d["threads"]), block=d["threads"]),
+            launch=one_thread_each("n"),
             reference=lambda a, d: a["a"] + a["b"],
         ),
     ),

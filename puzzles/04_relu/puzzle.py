@@ -5,30 +5,12 @@ from __future__ import annotations
 import numpy as np
 from backwarp.reference import dense
 
-from backwarp.course import Case, Gradient, In, InOut, Int, Kernel, Launch, Out, Puzzle, ceil_div
+from backwarp.course import Case, Gradient, In, InOut, Int, Kernel, Out, Puzzle
 from backwarp.course.mistakes import Mistake, mistakes_in
-from backwarp.course.sizes import gradient_check, integers, own_sizes, with_inputs
+from backwarp.course.sizes import gradient_check, integers, one_thread_each, own_sizes, with_inputs
 
 FORWARD, INPLACE, BACKWARD = "relu_forward", "relu_inplace", "relu_backward"
-SPECIAL = [
-    1,
-    np.nan,
-    -2,
-    np.inf,
-    0.0,
-    -np.inf,
-    0.5,
-    -0.0,
-    -3,
-    -np.nan,
-    3,
-    -4,
-    np.nan,
-    1e-30,
-    -1e-30,
-    1e30,
-    -9,
-]
+SPECIAL = [float(x) for x in "1 nan -2 inf 0 -inf 0.5 -0.0 -3 -nan 3 -4 nan 1e-30 -1e-30 1e30 -9".split()]
 
 
 def with_zeros(rng, a, d):
@@ -124,11 +106,6 @@ MISTAKES = (
     ),
 )
 
-
-def launch(d, t):
-    return Launch(grid=ceil_div(d["n"], d["threads"]), block=d["threads"])
-
-
 PUZZLE = Puzzle(
     title="ReLU, forward and backward",
     part=1,
@@ -140,19 +117,19 @@ PUZZLE = Puzzle(
         Kernel(
             FORWARD,
             params=(In("input", i="n"), Out("output", i="n"), Int("n")),
-            launch=launch,
+            launch=one_thread_each("n"),
             reference=lambda a, d: dense.relu(a["input"]),
         ),
         Kernel(
             INPLACE,
             params=(InOut("data", i="n"), Int("n")),
-            launch=launch,
+            launch=one_thread_each("n"),
             reference=lambda a, d: dense.relu(a["data"]),
         ),
         Kernel(
             BACKWARD,
             params=(In("grad_output", i="n"), In("input", i="n"), Out("grad_input", i="n"), Int("n")),
-            launch=launch,
+            launch=one_thread_each("n"),
             reference=lambda a, d: dense.relu_backward(a["grad_output"], a["input"]),
         ),
     ),

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from backwarp.reference import loss
 
-from backwarp.course import Case, Gradient, In, Int, Kernel, Launch, Out, Puzzle, ceil_div
+from backwarp.course import Case, Gradient, In, Int, Kernel, Launch, Out, Puzzle
 from backwarp.course.mistakes import Mistake, mistakes_in
-from backwarp.course.sizes import gradient_check, integers, own_sizes, with_inputs
+from backwarp.course.sizes import gradient_check, integers, one_thread_each, own_sizes, with_inputs
 
 FORWARD, MEAN, BACKWARD = "softmax_cross_entropy_forward", "mean_loss", "softmax_cross_entropy_backward"
 
@@ -108,10 +108,6 @@ def random_labels(rng, a, d):
     return rng.integers(0, d["classes"], d["batch"])
 
 
-def one_thread_per_sample(d, t):
-    return Launch(grid=ceil_div(d["batch"], d["threads"]), block=d["threads"])
-
-
 LOGITS = In("logits", b="batch", k="classes")
 LABELS = In("labels", dtype="int32", values=random_labels, b="batch")
 
@@ -126,7 +122,7 @@ PUZZLE = Puzzle(
         Kernel(
             FORWARD,
             params=(LOGITS, LABELS, Out("losses", b="batch"), Int("batch"), Int("classes")),
-            launch=one_thread_per_sample,
+            launch=one_thread_each("batch"),
             reference=lambda a, d: loss.cross_entropy(a["logits"], a["labels"]),
             magnitude=loss_magnitude,
             rtol=RTOL_LOSS,
@@ -144,7 +140,7 @@ PUZZLE = Puzzle(
         Kernel(
             BACKWARD,
             params=(LOGITS, LABELS, Out("grad_logits", b="batch", k="classes"), Int("batch"), Int("classes")),
-            launch=one_thread_per_sample,
+            launch=one_thread_each("batch"),
             reference=lambda a, d: loss.cross_entropy_backward(a["logits"], a["labels"]),
             magnitude=gradient_magnitude,
         ),

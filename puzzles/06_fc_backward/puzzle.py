@@ -7,7 +7,7 @@ from backwarp.reference import dense
 
 from backwarp.course import Case, Gradient, In, Int, Kernel, Launch, Out, Puzzle, ceil_div
 from backwarp.course.mistakes import Mistake, mistakes_in
-from backwarp.course.sizes import Ints, gradient_check, integers, own_sizes, with_inputs
+from backwarp.course.sizes import Ints, gradient_check, integers, one_thread_each, own_sizes, with_inputs
 
 WEIGHTS, INPUT, BIAS = "fc_backward_weights", "fc_backward_input", "fc_backward_bias"
 
@@ -96,7 +96,7 @@ PUZZLE = Puzzle(
         Kernel(
             BIAS,
             params=(GRAD_OUTPUT, Out("grad_bias", o="n_out"), Int("batch"), Int("n_out")),
-            launch=lambda d, t: Launch(grid=ceil_div(d["n_out"], d["threads"]), block=d["threads"]),
+            launch=one_thread_each("n_out"),
             reference=lambda a, d: dense.backward_bias(a["grad_output"]),
         ),
     ),

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from backwarp.course import Case, Mistake, Puzzle
-from backwarp.course.conv_cases import one_thread_each
+from backwarp.course.conv_cases import square
 from backwarp.course.convolutions import forward
-from backwarp.course.sizes import Ints, integers, own_sizes, with_inputs
+from backwarp.course.sizes import Ints, integers, one_thread_each, own_sizes, with_inputs
 
 KERNEL = "conv2d_forward"
 MISTAKES = (
@@ -23,31 +23,31 @@ PUZZLE = Puzzle(
         forward(KERNEL, one_thread_each("batch", "C_out", "H_out", "W_out"), Ints("batch C_in H W C_out F")),
     ),
     dims=lambda d: {"H_out": d["H"] - d["F"] + 1, "W_out": d["W"] - d["F"] + 1, "threads": 128, **d},
-    bench=dict(batch=128, C_in=64, H=56, W=56, C_out=64, F=3),
+    bench=square(128, 64, 56, 56, 64, 3),
     cases=(
         with_inputs(
             "conv_fw_tiny_3x3",
-            dict(batch=1, C_in=1, H=3, W=3, C_out=1, F=2),
+            square(1, 1, 3, 3, 1, 2),
             "done by hand in the lesson",
             input=[[[[1, 2, 3], [4, 5, 6], [7, 8, 9]]]],
             weights=[[[[2, -1], [1, 3]]]],
             bias=[1],
         ),
-        Case("filter_1x1", dict(batch=2, C_in=3, H=3, W=4, C_out=4, F=1), "only channels"),
-        Case("one_channel_wide", dict(batch=2, C_in=1, H=5, W=8, C_out=1, F=3), "W > H"),
-        Case("output_1x1", dict(batch=2, C_in=3, H=4, W=4, C_out=5, F=4), "the filter covers the image"),
-        integers(dict(batch=2, C_in=3, H=6, W=9, C_out=4, F=3)),
+        Case("filter_1x1", square(2, 3, 3, 4, 4, 1), "only channels"),
+        Case("one_channel_wide", square(2, 1, 5, 8, 1, 3), "W > H"),
+        Case("output_1x1", square(2, 3, 4, 4, 5, 4), "the filter covers the image"),
+        integers(square(2, 3, 6, 9, 4, 3)),
         Case(
             "batch_odd",
-            dict(batch=3, C_in=4, H=9, W=7, C_out=5, F=2, threads=96),
+            square(3, 4, 9, 7, 5, 2, threads=96),
             "all sizes differ; H > W; 8 blocks of 96 threads",
         ),
-        Case("nothing_divides", dict(batch=3, C_in=5, H=19, W=17, C_out=7, F=3), "42 blocks"),
-        Case("conv_fw_lenet_conv1", dict(batch=4, C_in=1, H=28, W=28, C_out=6, F=5), "LeNet's first"),
-        Case("conv_fw_lenet_conv2", dict(batch=4, C_in=6, H=12, W=12, C_out=16, F=5), "LeNet's second"),
+        Case("nothing_divides", square(3, 5, 19, 17, 7, 3), "42 blocks"),
+        Case("conv_fw_lenet_conv1", square(4, 1, 28, 28, 6, 5), "LeNet's first"),
+        Case("conv_fw_lenet_conv2", square(4, 6, 12, 12, 16, 5), "LeNet's second"),
         Case(
             "large_image",
-            dict(batch=1, C_in=1, H=263, W=329, C_out=1, F=2, threads=1),
+            square(1, 1, 263, 329, 1, 2, threads=1),
             "more pixels, and blocks, than 16 bits can count",
             stress=True,
         ),

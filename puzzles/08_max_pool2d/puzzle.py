@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from backwarp.reference import pool
 
-from backwarp.course import Case, Gradient, In, Kernel, Launch, Out, Puzzle, ceil_div
+from backwarp.course import Case, Gradient, In, Kernel, Out, Puzzle
 from backwarp.course.mistakes import Mistake, mistakes_in
-from backwarp.course.sizes import Ints, gradient_check, own_sizes, with_inputs
+from backwarp.course.sizes import Ints, gradient_check, one_thread_each, own_sizes, with_inputs
 
 FORWARD, BACKWARD = "max_pool2d_forward", "max_pool2d_backward"
 INF, NAN = np.inf, np.nan
@@ -91,9 +91,7 @@ PUZZLE = Puzzle(
                 Out("argmax", dtype="int32", b="batch", c="C", p="H_out", q="W_out"),
                 *Ints("batch C H W"),
             ),
-            launch=lambda d, t: Launch(
-                grid=ceil_div(d["batch"] * d["C"] * d["H_out"] * d["W_out"], d["threads"]), block=d["threads"]
-            ),
+            launch=one_thread_each("batch", "C", "H_out", "W_out"),
             reference=lambda a, d: dict(zip(("output", "argmax"), pool.max_pool(a["input"]))),
             magnitude=sizes,
             rtol=0.0,
@@ -107,9 +105,7 @@ PUZZLE = Puzzle(
                 Out("grad_input", b="batch", c="C", h="H", w="W"),
                 *Ints("batch C H W"),
             ),
-            launch=lambda d, t: Launch(
-                grid=ceil_div(d["batch"] * d["C"] * d["H"] * d["W"], d["threads"]), block=d["threads"]
-            ),
+            launch=one_thread_each("batch", "C", "H", "W"),
             reference=lambda a, d: pool.max_pool_backward(
                 a["grad_output"], a["argmax"], (d["batch"], d["C"], d["H"], d["W"])
             ),

@@ -6,10 +6,10 @@ import numpy as np
 from backwarp.reference import conv
 
 from backwarp.course import Case, Gradient, Puzzle
-from backwarp.course.conv_cases import one_thread_each
+from backwarp.course.conv_cases import square
 from backwarp.course.convolutions import backward_bias, backward_weights, loss_of_weights
 from backwarp.course.mistakes import Mistake, mistakes_in
-from backwarp.course.sizes import Ints, gradient_check, integers, own_sizes, with_inputs
+from backwarp.course.sizes import Ints, gradient_check, integers, one_thread_each, own_sizes, with_inputs
 
 WEIGHTS, BIAS = "conv2d_backward_weights", "conv2d_backward_bias"
 
@@ -47,30 +47,28 @@ PUZZLE = Puzzle(
     ),
     dims=lambda d: {"H_out": d["H"] - d["F"] + 1, "W_out": d["W"] - d["F"] + 1, "threads": 64, **d},
     gradient_of={WEIGHTS: Gradient(loss_of_weights), BIAS: Gradient(loss_of_bias)},
-    bench=dict(batch=128, C_in=64, H=56, W=56, C_out=64, F=3),
+    bench=square(128, 64, 56, 56, 64, 3),
     cases=(
         with_inputs(
             "conv_bw_tiny_3x3",
-            dict(batch=1, C_in=1, H=3, W=3, C_out=1, F=2),
+            square(1, 1, 3, 3, 1, 2),
             "done by hand in the lesson",
             grad_output=[[[[1, 2], [3, -1]]]],
             input=[[[[1, 2, 3], [4, 5, 6], [7, 8, 9]]]],
         ),
-        Case("one_channel_wide", dict(batch=2, C_in=1, H=5, W=8, C_out=1, F=3), "W > H"),
-        Case("output_1x1", dict(batch=3, C_in=2, H=4, W=4, C_out=3, F=4), "the filter covers the image"),
-        Case("filter_1x1", dict(batch=2, C_in=3, H=4, W=5, C_out=4, F=1), "only channels"),
-        gradient_check("conv_bw_numerical_gradient_check", dict(batch=2, C_in=2, H=5, W=6, C_out=3, F=3)),
-        integers(dict(batch=2, C_in=3, H=6, W=9, C_out=4, F=3)),
-        Case("many_filters", dict(batch=2, C_in=1, H=4, W=5, C_out=130, F=2), "3 blocks for the bias"),
-        Case("batch_odd", dict(batch=3, C_in=4, H=9, W=7, C_out=5, F=2), "all sizes differ; H > W"),
-        Case("nothing_divides", dict(batch=3, C_in=5, H=33, W=31, C_out=17, F=3), "long sums"),
+        Case("one_channel_wide", square(2, 1, 5, 8, 1, 3), "W > H"),
+        Case("output_1x1", square(3, 2, 4, 4, 3, 4), "the filter covers the image"),
+        Case("filter_1x1", square(2, 3, 4, 5, 4, 1), "only channels"),
+        gradient_check("conv_bw_numerical_gradient_check", square(2, 2, 5, 6, 3, 3)),
+        integers(square(2, 3, 6, 9, 4, 3)),
+        Case("many_filters", square(2, 1, 4, 5, 130, 2), "3 blocks for the bias"),
+        Case("batch_odd", square(3, 4, 9, 7, 5, 2), "all sizes differ; H > W"),
+        Case("nothing_divides", square(3, 5, 33, 31, 17, 3), "long sums"),
         Case(
-            "many_blocks",
-            dict(batch=2, C_in=13, H=7, W=6, C_out=37, F=3, threads=32),
-            "136 blocks of 32 threads; 2 for the bias",
+            "many_blocks", square(2, 13, 7, 6, 37, 3, threads=32), "136 blocks of 32 threads; 2 for the bias"
         ),
-        Case("conv_bw_lenet_conv1", dict(batch=8, C_in=1, H=28, W=28, C_out=6, F=5), "LeNet's first"),
-        Case("conv_bw_lenet_conv2", dict(batch=8, C_in=6, H=12, W=12, C_out=16, F=5), "LeNet's second"),
+        Case("conv_bw_lenet_conv1", square(8, 1, 28, 28, 6, 5), "LeNet's first"),
+        Case("conv_bw_lenet_conv2", square(8, 6, 12, 12, 16, 5), "LeNet's second"),
         own_sizes(
             batch=(257, 290), C_in=(2, 4), H=(4, 8), W=(4, 8), C_out=(2, 5), F=(1, 3), threads=(30, 90)
         ),

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from backwarp.course import Case, Gradient, Mistake, Puzzle
-from backwarp.course.conv_cases import one_thread_each
+from backwarp.course.conv_cases import square
 from backwarp.course.convolutions import backward_input, loss_of_input
-from backwarp.course.sizes import Ints, gradient_check, integers, own_sizes, with_inputs
+from backwarp.course.sizes import Ints, gradient_check, integers, one_thread_each, own_sizes, with_inputs
 
 KERNEL = "conv2d_backward_input"
 STORE = "grad_input[idx] = sum;"
@@ -30,35 +30,29 @@ PUZZLE = Puzzle(
     ),
     dims=lambda d: {"H_out": d["H"] - d["F"] + 1, "W_out": d["W"] - d["F"] + 1, "threads": 128, **d},
     gradient_of={KERNEL: Gradient(loss_of_input)},
-    bench=dict(batch=128, C_in=64, H=56, W=56, C_out=64, F=3),
+    bench=square(128, 64, 56, 56, 64, 3),
     cases=(
         with_inputs(
             "conv_bwi_tiny_3x3",
-            dict(batch=1, C_in=1, H=3, W=3, C_out=1, F=2),
+            square(1, 1, 3, 3, 1, 2),
             "done by hand in the lesson",
             grad_output=[[[[1, 2], [3, 1]]]],
             weights=[[[[2, -1], [1, 3]]]],
         ),
-        Case("filter_1x1", dict(batch=2, C_in=3, H=4, W=3, C_out=4, F=1), "only channels"),
-        Case("one_channel_wide", dict(batch=2, C_in=1, H=5, W=8, C_out=1, F=3), "W > H"),
+        Case("filter_1x1", square(2, 3, 4, 3, 4, 1), "only channels"),
+        Case("one_channel_wide", square(2, 1, 5, 8, 1, 3), "W > H"),
         Case(
             "output_1x1",
-            dict(batch=3, C_in=2, H=4, W=4, C_out=3, F=4),
+            square(3, 2, 4, 4, 3, 4),
             "the filter covers the image: one position, every tap used once",
         ),
-        gradient_check("conv_bwi_numerical_gradient_check", dict(batch=2, C_in=2, H=5, W=6, C_out=3, F=3)),
-        integers(dict(batch=2, C_in=3, H=6, W=9, C_out=4, F=3)),
-        Case(
-            "batch_odd", dict(batch=3, C_in=4, H=9, W=7, C_out=5, F=2, threads=96), "all sizes differ; H > W"
-        ),
-        Case("fewer_filters_than_channels", dict(batch=2, C_in=5, H=7, W=8, C_out=2, F=3), "C_out < C_in"),
-        Case(
-            "output_smaller_than_filter",
-            dict(batch=2, C_in=2, H=7, W=6, C_out=3, F=5),
-            "every element lies near the border",
-        ),
-        Case("nothing_divides", dict(batch=3, C_in=5, H=19, W=17, C_out=7, F=3), "38 blocks"),
-        Case("conv_bwi_lenet_conv2", dict(batch=8, C_in=6, H=12, W=12, C_out=16, F=5), "LeNet's second"),
+        gradient_check("conv_bwi_numerical_gradient_check", square(2, 2, 5, 6, 3, 3)),
+        integers(square(2, 3, 6, 9, 4, 3)),
+        Case("batch_odd", square(3, 4, 9, 7, 5, 2, threads=96), "all sizes differ; H > W"),
+        Case("fewer_filters_than_channels", square(2, 5, 7, 8, 2, 3), "C_out < C_in"),
+        Case("output_smaller_than_filter", square(2, 2, 7, 6, 3, 5), "every element lies near the border"),
+        Case("nothing_divides", square(3, 5, 19, 17, 7, 3), "38 blocks"),
+        Case("conv_bwi_lenet_conv2", square(8, 6, 12, 12, 16, 5), "LeNet's second"),
         own_sizes(
             batch=(257, 290), C_in=(2, 4), H=(4, 8), W=(4, 8), C_out=(2, 5), F=(1, 3), threads=(30, 90)
         ),

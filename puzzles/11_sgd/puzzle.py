@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from backwarp.reference import optim
 
-from backwarp.course import Case, Float, In, InOut, Int, Kernel, Launch, Mistake, Puzzle, ceil_div
-from backwarp.course.sizes import integers, own_sizes, with_inputs
+from backwarp.course import Case, Float, In, InOut, Int, Kernel, Mistake, Puzzle
+from backwarp.course.sizes import integers, one_thread_each, own_sizes, with_inputs
 
 KERNEL = "sgd_step"
 
@@ -78,7 +78,7 @@ PUZZLE = Puzzle(
                 Float("momentum"),
                 Float("weight_decay"),
             ),
-            launch=lambda d, t: Launch(grid=ceil_div(d["n"], d["threads"]), block=d["threads"]),
+            launch=one_thread_each("n"),
             reference=step,
             magnitude=sizes,
         ),

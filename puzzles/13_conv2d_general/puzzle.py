@@ -6,8 +6,8 @@ import numpy as np
 
 from backwarp.course import Case, Gradient, Mistake, Puzzle, mistakes_in
 from backwarp.course import convolutions as passes
-from backwarp.course.conv_cases import ints, one_thread_each, output_sizes, own_sizes, size
-from backwarp.course.sizes import gradient_check, integers, with_inputs
+from backwarp.course.conv_cases import ints, output_sizes, own_sizes, size
+from backwarp.course.sizes import gradient_check, integers, one_thread_each, with_inputs
 
 FORWARD, INPUT, WEIGHTS, BIAS = (
     "conv2d_forward",

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-import numpy as np
-from backwarp.reference import conv
-
-from backwarp.course import Case, Gradient, In, Int, Kernel, Out, Puzzle, mistakes_in
-from backwarp.course.conv_cases import one_thread_each, shape
-from backwarp.course.sizes import gradient_check, integers, own_sizes, with_inputs
+from backwarp.course import Case, Gradient, Puzzle
+from backwarp.course.conv_cases import solid_ints
+from backwarp.course.convolutions import (
+    backward_input,
+    backward_weights,
+    forward,
+    loss_of_input,
+    loss_of_weights,
+)
+from backwarp.course.sizes import gradient_check, integers, one_thread_each, own_sizes, with_inputs
 
 FORWARD, INPUT, WEIGHTS = "conv_nd_forward", "conv_nd_backward_input", "conv_nd_backward_weights"
 SIDES = "d", "h", "w"
+INTS = solid_ints("dilation_d", "dilation_h", "dilation_w", "groups")
 IMAGE, TAPS, GRID = ("D", "H", "W"), ("T", "R", "S"), ("D_out", "H_out", "W_out")
 
 
@@ -62,51 +67,6 @@ def steps(d):
     return [tuple(d[f"{name}_{side}"] for name in ("stride", "pad", "dilation")) for side in SIDES]
 
 
-def options(d):
-    stride, padding, dilation = zip(*steps(d))
-    return {"stride": stride, "padding": padding, "dilation": dilation, "groups": d["groups"]}
-
-
-MISTAKES = (*mistakes_in(INPUT),)
-
-
-def loss_of_weights(w, a, d):
-    """A loss whose gradient at the convolution's output is grad_output, as a function of the weights."""
-    return np.sum(a["grad_output"] * conv.forward(a["input"], w, **options(d)))
-
-
-def loss_of_input(x, a, d):
-    return np.sum(a["grad_output"] * conv.forward(x, a["weights"], **options(d)))
-
-
-NUMBERS = tuple(
-    map(
-        Int,
-        (
-            "batch",
-            "C_in",
-            *IMAGE,
-            "C_out",
-            *TAPS,
-            *(f"{name}_{side}" for name in ("stride", "pad", "dilation") for side in SIDES),
-            "groups",
-        ),
-    )
-)
-
-
-def of_input(make, name):
-    return make(name, b="batch", c="C_in", d="D", h="H", w="W")
-
-
-def of_weights(make, name):
-    return make(name, k="C_out", c="C_group", t="T", r="R", s="S")
-
-
-def of_output(make, name):
-    return make(name, b="batch", k="C_out", o="D_out", p="H_out", q="W_out")
-
-
 PUZZLE = Puzzle(
     title="Convolution in one, two and three dimensions",
     part=2,
@@ -115,38 +75,9 @@ PUZZLE = Puzzle(
     practice="PyTorch runs a 1-D convolution as a 2-D one whose image has a single row.",
     lines=80,
     kernels=(
-        Kernel(
-            FORWARD,
-            params=(of_input(In, "input"), of_weights(In, "weights"), of_output(Out, "output"), *NUMBERS),
-            launch=one_thread_each("batch", "C_out", *GRID),
-            reference=lambda a, d: conv.forward(a["input"], a["weights"], **options(d)),
-        ),
-        Kernel(
-            INPUT,
-            params=(
-                of_output(In, "grad_output"),
-                of_weights(In, "weights"),
-                of_input(Out, "grad_input"),
-                *NUMBERS,
-            ),
-            launch=one_thread_each("batch", "C_in", *IMAGE),
-            reference=lambda a, d: conv.backward_input(
-                a["grad_output"], a["weights"], shape(d, "batch", "C_in", *IMAGE), **options(d)
-            ),
-        ),
-        Kernel(
-            WEIGHTS,
-            params=(
-                of_output(In, "grad_output"),
-                of_input(In, "input"),
-                of_weights(Out, "grad_weights"),
-                *NUMBERS,
-            ),
-            launch=one_thread_each("C_out", "C_group", *TAPS),
-            reference=lambda a, d: conv.backward_weights(
-                a["grad_output"], a["input"], shape(d, "C_out", "C_group", *TAPS), **options(d)
-            ),
-        ),
+        forward(FORWARD, one_thread_each("batch", "C_out", *GRID), INTS, bias=False),
+        backward_input(INPUT, one_thread_each("batch", "C_in", *IMAGE), INTS),
+        backward_weights(WEIGHTS, one_thread_each("C_out", "C_group", *TAPS), INTS),
     ),
     dims=completed,
     gradient_of={INPUT: Gradient(loss_of_input), WEIGHTS: Gradient(loss_of_weights)},
@@ -217,7 +148,6 @@ PUZZLE = Puzzle(
         ),
         own_sizes(draw),
     ),
-    mistakes=MISTAKES,
     hints=(
         "Take your kernels of puzzle 14 and put a third direction in front of rows and columns wherever they "
         "have two: in the split of idx, in the loops, in the test whether there is such a place, in every "

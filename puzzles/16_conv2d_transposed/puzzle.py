@@ -6,10 +6,10 @@ import numpy as np
 from backwarp.reference import conv
 
 from backwarp.course import Case, Gradient, In, Kernel, Mistake, Out, Puzzle, mistakes_in
-from backwarp.course.conv_cases import ints, one_thread_each, shape, transposed_output_sizes
+from backwarp.course.conv_cases import ints, shape, transposed_output_sizes
 from backwarp.course.conv_cases import options as options_of_a_convolution
 from backwarp.course.conv_cases import size as size_of_a_convolution
-from backwarp.course.sizes import gradient_check, integers, own_sizes, with_inputs
+from backwarp.course.sizes import gradient_check, integers, one_thread_each, own_sizes, with_inputs
 
 FORWARD, INPUT, WEIGHTS = (
     "conv_transpose2d_forward",

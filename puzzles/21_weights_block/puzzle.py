@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from backwarp.course import Case, Gate, Gradient, Launch, Puzzle
+from backwarp.course.conv_cases import square
 from backwarp.course.convolutions import backward_weights, loss_of_weights
 from backwarp.course.mistakes import slow
 from backwarp.course.sizes import Ints, gradient_check, integers, own_sizes, with_inputs
@@ -79,40 +80,30 @@ PUZZLE = Puzzle(
         **d,
     },
     gradient_of={WEIGHTS: Gradient(loss_of_weights)},
-    bench=dict(batch=128, C_in=64, H=56, W=56, C_out=64, F=3),
+    bench=square(128, 64, 56, 56, 64, 3),
     cases=(
         with_inputs(
             "conv_bw_tiny_3x3",
-            dict(batch=2, C_in=1, H=3, W=3, C_out=1, F=2, threads=32),
+            square(2, 1, 3, 3, 1, 2, threads=32),
             "done by hand in the lesson",
             grad_output=[[[[1, 2], [3, -1]]], [[[2, 0], [-1, 1]]]],
             input=[[[[1, 2, 3], [4, 5, 6], [7, 8, 9]]], [[[0, 1, 2], [1, 2, 3], [2, 0, 1]]]],
         ),
-        Case(
-            "output_1x1",
-            dict(batch=3, C_in=2, H=4, W=4, C_out=3, F=4, threads=64),
-            "the filter covers the image",
-        ),
-        Case("filter_1x1", dict(batch=2, C_in=3, H=4, W=5, C_out=4, F=1, threads=992), "only channels"),
-        Case("one_channel_wide", dict(batch=2, C_in=1, H=5, W=8, C_out=2, F=3, threads=64), "W > H"),
-        gradient_check(
-            "conv_bw_numerical_gradient_check", dict(batch=2, C_in=2, H=4, W=5, C_out=3, F=2, threads=32)
-        ),
-        integers(dict(batch=2, C_in=3, H=6, W=9, C_out=4, F=3, threads=96), "exact sums; 3 warps"),
-        Case("batch_odd", dict(batch=3, C_in=4, H=9, W=7, C_out=5, F=2), "all sizes differ; H > W"),
-        Case("nothing_divides", dict(batch=3, C_in=2, H=13, W=11, C_out=3, F=3, threads=160)),
-        Case("conv_bw_lenet_conv1", dict(batch=1, C_in=1, H=28, W=28, C_out=6, F=5), "LeNet's first"),
-        Case(
-            "lenet_conv2_part",
-            dict(batch=1, C_in=6, H=12, W=12, C_out=2, F=5, threads=64),
-            "LeNet's second, 2 of 16 channels",
-        ),
+        Case("output_1x1", square(3, 2, 4, 4, 3, 4, threads=64), "the filter covers the image"),
+        Case("filter_1x1", square(2, 3, 4, 5, 4, 1, threads=992), "only channels"),
+        Case("one_channel_wide", square(2, 1, 5, 8, 2, 3, threads=64), "W > H"),
+        gradient_check("conv_bw_numerical_gradient_check", square(2, 2, 4, 5, 3, 2, threads=32)),
+        integers(square(2, 3, 6, 9, 4, 3, threads=96), "exact sums; 3 warps"),
+        Case("batch_odd", square(3, 4, 9, 7, 5, 2), "all sizes differ; H > W"),
+        Case("nothing_divides", square(3, 2, 13, 11, 3, 3, threads=160)),
+        Case("conv_bw_lenet_conv1", square(1, 1, 28, 28, 6, 5), "LeNet's first"),
+        Case("lenet_conv2_part", square(1, 6, 12, 12, 2, 5, threads=64), "LeNet's second, 2 of 16 channels"),
         own_sizes(
             batch=(257, 270), C_in=(1, 3), H=(4, 6), W=(4, 6), C_out=(1, 3), F=(1, 3), threads=(32, 96, 32)
         ),
         Case(
             "counted",
-            dict(batch=2, C_in=4, H=6, W=34, C_out=4, F=3),
+            square(2, 4, 6, 34, 4, 3),
             "the case of the gates",
             again=lambda pick: dict(
                 batch=3, C_in=pick(5, 6), C_out=pick(5, 6), F=(F := pick(2, 4, 2)), H=F + pick(5, 6), W=F + 63

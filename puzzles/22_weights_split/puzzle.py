@@ -6,8 +6,17 @@ import numpy as np
 from backwarp.reference import conv
 
 from backwarp.course import Case, Gate, Gradient, In, Int, Kernel, Launch, Out, Puzzle, ceil_div
+from backwarp.course.conv_cases import square
 from backwarp.course.mistakes import Mistake, mistakes_in, slow
-from backwarp.course.sizes import Ints, drawn, gradient_check, integers, own_sizes, with_inputs
+from backwarp.course.sizes import (
+    Ints,
+    drawn,
+    gradient_check,
+    integers,
+    one_thread_each,
+    own_sizes,
+    with_inputs,
+)
 
 PARTIAL, ADD = "conv2d_backward_weights_partial", "add_parts"
 
@@ -191,46 +200,29 @@ PUZZLE = Puzzle(
                 Int("parts"),
                 Int("weights"),
             ),
-            launch=lambda d, t: Launch(grid=ceil_div(d["weights"], d["threads"]), block=d["threads"]),
+            launch=one_thread_each("weights"),
             reference=lambda a, d: a["partial"].sum(0),
         ),
     ),
     dims=derived,
     gradient_of={PARTIAL: Gradient(loss)},
-    bench=dict(batch=128, C_in=64, H=56, W=56, C_out=64, F=3, parts=16),
+    bench=square(128, 64, 56, 56, 64, 3, parts=16),
     cases=(
         with_inputs(
             "conv_bw_tiny_3x3",
-            dict(batch=2, C_in=1, H=3, W=3, C_out=1, F=2, threads=32),
+            square(2, 1, 3, 3, 1, 2, threads=32),
             "done by hand in the lesson",
             grad_output=[[[[1, 2], [3, -1]]], [[[2, 0], [-1, 1]]]],
             input=[[[[1, 2, 3], [4, 5, 6], [7, 8, 9]]], [[[0, 1, 2], [1, 2, 3], [2, 0, 1]]]],
             partial=[[[[[12, 17], [27, 32]]]], [[[[1, 3], [0, 5]]]]],
         ),
-        Case(
-            "output_1x1",
-            dict(batch=3, C_in=2, H=3, W=3, C_out=3, F=3, parts=4, threads=64),
-            "a part without images",
-        ),
-        Case("filter_1x1", dict(batch=5, C_in=3, H=4, W=5, C_out=4, F=1, parts=1, threads=32), "one part"),
-        Case(
-            "one_channel_wide",
-            dict(batch=5, C_in=1, H=5, W=8, C_out=2, F=3, threads=992),
-            "parts of 3 and 2 images; W > H",
-        ),
-        gradient_check(
-            "conv_bw_numerical_gradient_check", dict(batch=2, C_in=1, H=4, W=5, C_out=3, F=2, threads=32)
-        ),
-        integers(
-            dict(batch=4, C_in=3, H=6, W=9, C_out=4, F=3, parts=3, threads=96),
-            "exact sums; parts of 2, 2 and 0 images",
-        ),
-        Case("batch_odd", dict(batch=7, C_in=4, H=9, W=7, C_out=5, F=2, parts=3), "all sizes differ"),
-        Case(
-            "lenet_conv1_part",
-            dict(batch=2, C_in=1, H=28, W=28, C_out=1, F=5),
-            "LeNet's first, 1 of 6 channels",
-        ),
+        Case("output_1x1", square(3, 2, 3, 3, 3, 3, parts=4, threads=64), "a part without images"),
+        Case("filter_1x1", square(5, 3, 4, 5, 4, 1, parts=1, threads=32), "one part"),
+        Case("one_channel_wide", square(5, 1, 5, 8, 2, 3, threads=992), "parts of 3 and 2 images; W > H"),
+        gradient_check("conv_bw_numerical_gradient_check", square(2, 1, 4, 5, 3, 2, threads=32)),
+        integers(square(4, 3, 6, 9, 4, 3, parts=3, threads=96), "exact sums; parts of 2, 2 and 0 images"),
+        Case("batch_odd", square(7, 4, 9, 7, 5, 2, parts=3), "all sizes differ"),
+        Case("lenet_conv1_part", square(2, 1, 28, 28, 1, 5), "LeNet's first, 1 of 6 channels"),
         own_sizes(
             batch=(257, 270),
             C_in=(1, 3),
@@ -243,7 +235,7 @@ PUZZLE = Puzzle(
         ),
         Case(
             "counted",
-            dict(batch=4, C_in=6, H=12, W=12, C_out=2, F=5),
+            square(4, 6, 12, 12, 2, 5),
             "LeNet's second, 2 of 16 channels: the case of the gates",
             again=drawn(batch=6, C_in=(3, 5), C_out=(3, 4), H=20, W=20, parts=3),
         ),

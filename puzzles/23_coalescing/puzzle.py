@@ -7,7 +7,7 @@ from backwarp.reference import dense
 
 from backwarp.course import Case, Gate, In, Int, Kernel, Launch, Mistake, Out, Puzzle, ceil_div, mistakes_in
 from backwarp.course.mistakes import slow
-from backwarp.course.sizes import Ints, drawn, integers, own_sizes, with_inputs
+from backwarp.course.sizes import Ints, drawn, integers, one_thread_each, own_sizes, with_inputs
 
 PREDICT, FORWARD = "predict_sectors", "fc_forward"
 
@@ -120,7 +120,7 @@ PUZZLE = Puzzle(
                 Out("sectors", i="patterns", dtype="int32"),
                 Int("patterns"),
             ),
-            launch=lambda d, t: Launch(grid=ceil_div(d["patterns"], d["threads"]), block=d["threads"]),
+            launch=one_thread_each("patterns"),
             reference=sectors,
         ),
         Kernel(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from backwarp.reference import conv
 
 from backwarp.course import Case, Constant, Gate, In, Kernel, Launch, Mistake, Out, Puzzle, ceil_div
+from backwarp.course.conv_cases import square
 from backwarp.course.mistakes import slow
 from backwarp.course.sizes import Ints, integers, own_sizes, with_inputs
 
@@ -96,40 +97,30 @@ PUZZLE = Puzzle(
         ),
     ),
     dims=lambda d: {"H_out": d["H"] - d["F"] + 1, "W_out": d["W"] - d["F"] + 1, **d},
-    bench=dict(batch=256, C_in=6, H=112, W=112, C_out=16, F=5),
+    bench=square(256, 6, 112, 112, 16, 5),
     cases=(
         with_inputs(
             "conv_fw_tiny_3x3",
-            dict(batch=1, C_in=1, H=3, W=3, C_out=1, F=2),
+            square(1, 1, 3, 3, 1, 2),
             "the numbers of puzzle 07; done by hand in the lesson",
             input=[[[[1, 2, 3], [4, 5, 6], [7, 8, 9]]]],
             weights=[[[[2, -1], [1, 3]]]],
             bias=[1],
         ),
-        Case("filter_1x1", dict(batch=2, C_in=3, H=3, W=4, C_out=4, F=1), "no halo at all"),
-        Case("one_channel_wide", dict(batch=2, C_in=1, H=5, W=8, C_out=1, F=3), "W > H"),
-        Case("output_1x1", dict(batch=2, C_in=3, H=4, W=4, C_out=5, F=4), "the tile is nearly all halo"),
-        Case("small_tiles", dict(batch=1, C_in=2, H=9, W=11, C_out=3, F=3), "drawn in the lesson"),
-        integers(dict(batch=2, C_in=3, H=6, W=9, C_out=4, F=3)),
-        Case("just_a_tile", dict(batch=1, C_in=2, H=10, W=34, C_out=2, F=3), "8 x 32 outputs"),
-        Case("nothing_divides", dict(batch=1, C_in=2, H=37, W=36, C_out=2, F=4), "2 x 5 tiles; H > W"),
-        Case(
-            "many_filters",
-            dict(batch=1, C_in=2, H=2, W=1, C_out=257, F=1),
-            "more filters than a byte can count",
-            stress=True,
-        ),
-        Case(
-            "many_channels",
-            dict(batch=2, C_in=257, H=1, W=2, C_out=2, F=1),
-            "more channels than a byte can count",
-            stress=True,
-        ),
+        Case("filter_1x1", square(2, 3, 3, 4, 4, 1), "no halo at all"),
+        Case("one_channel_wide", square(2, 1, 5, 8, 1, 3), "W > H"),
+        Case("output_1x1", square(2, 3, 4, 4, 5, 4), "the tile is nearly all halo"),
+        Case("small_tiles", square(1, 2, 9, 11, 3, 3), "drawn in the lesson"),
+        integers(square(2, 3, 6, 9, 4, 3)),
+        Case("just_a_tile", square(1, 2, 10, 34, 2, 3), "8 x 32 outputs"),
+        Case("nothing_divides", square(1, 2, 37, 36, 2, 4), "2 x 5 tiles; H > W"),
+        Case("many_filters", square(1, 2, 2, 1, 257, 1), "more filters than a byte can count", stress=True),
+        Case("many_channels", square(2, 257, 1, 2, 2, 1), "more channels than a byte can count", stress=True),
         own_sizes(batch=(257, 270), C_in=(1, 3), H=(4, 10), W=(4, 10), C_out=(1, 2), F=(1, 3)),
-        Case("conv_fw_lenet_conv2", dict(batch=2, C_in=6, H=12, W=12, C_out=16, F=5), "LeNet's second"),
+        Case("conv_fw_lenet_conv2", square(2, 6, 12, 12, 16, 5), "LeNet's second"),
         Case(
             "conv_fw_lenet_conv1",
-            dict(batch=4, C_in=1, H=28, W=28, C_out=6, F=5),
+            square(4, 1, 28, 28, 6, 5),
             "LeNet's first; this one is counted",
             again=lambda pick: dict(
                 batch=pick(2, 3),

@@ -12,12 +12,11 @@ from backwarp.course.conv_cases import (
     column_case,
     column_ints,
     column_sizes,
-    one_thread_each,
     own_sizes,
     unfolding,
 )
 from backwarp.course.mistakes import slow
-from backwarp.course.sizes import integers, with_inputs
+from backwarp.course.sizes import integers, one_thread_each, with_inputs
 
 KERNEL = "im2col"
 

@@ -13,13 +13,12 @@ from backwarp.course.conv_cases import (
     column_ints,
     column_sizes,
     from_columns,
-    one_thread_each,
     own_sizes,
     shape,
     unfolding,
 )
 from backwarp.course.mistakes import slow
-from backwarp.course.sizes import gradient_check, integers, with_inputs
+from backwarp.course.sizes import gradient_check, integers, one_thread_each, with_inputs
 
 KERNEL = "col2im"
 

@@ -7,8 +7,8 @@ from itertools import product
 from math import prod
 
 from backwarp.course import Case, Gate, Gradient, Launch, Mistake, Puzzle, ceil_div, mistakes_in
-from backwarp.course.conv_cases import ints, output_sizes, own_sizes, size, solid
-from backwarp.course.convolutions import backward_input, backward_solid, loss_of_input, loss_of_solid
+from backwarp.course.conv_cases import ints, output_sizes, own_sizes, size, solid, solid_ints
+from backwarp.course.convolutions import backward_input, loss_of_input
 from backwarp.course.mistakes import slow
 from backwarp.course.sizes import gradient_check, integers, with_inputs
 from backwarp.course.tile_limits import in_tiles, tile_limits
@@ -134,10 +134,10 @@ PUZZLE = Puzzle(
     lines=73,
     kernels=(
         backward_input(KERNEL, launch, [p for p in ints() if not p.name.startswith("dilation")]),
-        backward_solid(SOLID, launch),
+        backward_input(SOLID, launch, solid_ints()),
     ),
     dims=lambda d: solid({**output_sizes(d), **d}),
-    gradient_of={KERNEL: Gradient(loss_of_input), SOLID: Gradient(loss_of_solid)},
+    gradient_of={KERNEL: Gradient(loss_of_input), SOLID: Gradient(loss_of_input)},
     bench=size(128, 128, 71, 71, 256, 3, 3, stride=(2, 2), pad=(1, 1)),
     cases=(
         with_inputs(

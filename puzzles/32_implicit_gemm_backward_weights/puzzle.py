@@ -6,9 +6,9 @@ import numpy as np
 from backwarp.reference import conv
 
 from backwarp.course import Case, Gate, Gradient, In, Int, Kernel, Launch, Out, Puzzle, ceil_div
-from backwarp.course.conv_cases import ints, one_thread_each, options, output_sizes, own_sizes, shape, size
+from backwarp.course.conv_cases import ints, options, output_sizes, own_sizes, shape, size
 from backwarp.course.mistakes import Mistake, mistakes_in, slow
-from backwarp.course.sizes import gradient_check, integers, with_inputs
+from backwarp.course.sizes import gradient_check, integers, one_thread_each, with_inputs
 from backwarp.course.tile_limits import tile_limits
 
 SPLIT, ADD, TILE = "conv2d_backward_weights_split", "add_splits", 16

@@ -4,22 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from backwarp.reference import conv
-
-from backwarp.course import Case, Gate, Gradient, In, Kernel, Launch, Out, Puzzle, ceil_div
-from backwarp.course.conv_cases import ints, options, output_sizes, own_sizes, shape, size
-from backwarp.course.convolutions import loss_of_weights
+from backwarp.course import Case, Gate, Gradient, Launch, Puzzle, ceil_div
+from backwarp.course.conv_cases import ints, output_sizes, own_sizes, size
+from backwarp.course.convolutions import backward_weights, loss_of_weights
 from backwarp.course.mistakes import Mistake, mistakes_in, slow
 from backwarp.course.sizes import gradient_check, with_inputs
 from backwarp.course.tile_limits import tile_limits
 
 GROUPED, DEPTHWISE = "conv2d_backward_weights_grouped", "conv2d_backward_weights_depthwise"
 TILE = 16
-
-
-def right(a, d):
-    filters = shape(d, "C_out", "C_group", "R", "S")
-    return conv.backward_weights(a["grad_output"], a["input"], filters, **options(d))
 
 
 def tiles(d, side=TILE):
@@ -148,13 +141,6 @@ def depthwise_launch(d, t):
     return Launch(grid=d["C_in"], block=threads, shared_mem=4 * (keep * d["W"] + weights * threads))
 
 
-ARRAYS = (
-    In("grad_output", b="batch", k="C_out", p="H_out", q="W_out"),
-    In("input", b="batch", c="C_in", h="H", w="W"),
-    Out("grad_weights", k="C_out", c="C_group", r="R", s="S"),
-)
-
-
 def weights(d):
     return d["C_out"] * d["R"] * d["S"]
 
@@ -177,8 +163,8 @@ PUZZLE = Puzzle(
     "to its description.",
     lines=62,
     kernels=(
-        Kernel(GROUPED, params=(*ARRAYS, *ints("groups")), launch=grouped_launch, reference=right),
-        Kernel(DEPTHWISE, params=(*ARRAYS, *ints()), launch=depthwise_launch, reference=right),
+        backward_weights(GROUPED, grouped_launch, ints("groups")),
+        backward_weights(DEPTHWISE, depthwise_launch, ints(), "C_group"),
     ),
     dims=lambda d: {**output_sizes(d), "C_group": d["C_in"] // d["groups"], **d},
     bench=size(64, 144, 56, 56, 144, 3, 3, pad=(1, 1), groups=144),

@@ -6,6 +6,7 @@ from backwarp.reference import conv, dense
 from backwarp.reference.half import tf32
 
 from backwarp.course import Case, Gate, Gradient, In, Kernel, Launch, Out, Puzzle, ceil_div
+from backwarp.course.conv_cases import square
 from backwarp.course.convolutions import loss_of_weights
 from backwarp.course.mistakes import Mistake, mistakes_in, slow
 from backwarp.course.sizes import Ints, drawn, gradient_check, integers, own_sizes, with_inputs
@@ -161,39 +162,29 @@ PUZZLE = Puzzle(
         else {}
     ),
     gradient_of={TF32: Gradient(loss_of_weights)},
-    bench=dict(batch=128, C_in=64, H=56, W=56, C_out=64, F=3, M=4096, N=4096, K=4096),
+    bench=square(128, 64, 56, 56, 64, 3, M=4096, N=4096, K=4096),
     cases=(
         with_inputs(
             "tensor_tiny",
-            dict(batch=1, C_in=1, H=3, W=3, C_out=1, F=2),
+            square(1, 1, 3, 3, 1, 2),
             "done by hand in the lesson",
             kernels=(TF32,),
             grad_output=[[[[1, 2], [3, -1]]]],
             input=[[[[1, 2, 3], [4, 5, 6], [7, 8, 9]]]],
         ),
-        Case(
-            "drawn",
-            dict(batch=2, C_in=8, H=2, W=2, C_out=16, F=1, M=16, N=8, K=16),
-            "one mma fills the result; the picture",
-        ),
-        Case("output_1x1", dict(batch=3, C_in=2, H=3, W=3, C_out=3, F=3), "3 positions", kernels=(TF32,)),
+        Case("drawn", square(2, 8, 2, 2, 16, 1, M=16, N=8, K=16), "one mma fills the result; the picture"),
+        Case("output_1x1", square(3, 2, 3, 3, 3, 3), "3 positions", kernels=(TF32,)),
         Case("one_element", dict(M=1, N=1, K=17), "17 products", kernels=(HALF,)),
         gradient_check(
             "tensor_numerical_gradient_check",
-            dict(batch=2, C_in=2, H=4, W=5, C_out=2, F=2),
+            square(2, 2, 4, 5, 2, 2),
             "each weight moved by epsilon; inputs that TF32 holds",
             kernels=(TF32,),
             inputs={"grad_output": representable, "input": representable},
         ),
-        integers(dict(batch=2, C_in=3, H=9, W=6, C_out=4, F=3, M=9, N=19, K=35), "exact sums; H > W"),
-        Case(
-            "nothing_divides",
-            dict(batch=3, C_in=4, H=5, W=6, C_out=17, F=3, M=67, N=70, K=90),
-            "2 x 2 blocks each",
-        ),
-        Case(
-            "lenet_conv1", dict(batch=2, C_in=1, H=28, W=28, C_out=6, F=5), "LeNet's first", kernels=(TF32,)
-        ),
+        integers(square(2, 3, 9, 6, 4, 3, M=9, N=19, K=35), "exact sums; H > W"),
+        Case("nothing_divides", square(3, 4, 5, 6, 17, 3, M=67, N=70, K=90), "2 x 2 blocks each"),
+        Case("lenet_conv1", square(2, 1, 28, 28, 6, 5), "LeNet's first", kernels=(TF32,)),
         own_sizes(
             batch=(257, 262),
             C_in=(1, 4),
@@ -207,7 +198,7 @@ PUZZLE = Puzzle(
         ),
         Case(
             "counted",
-            dict(batch=2, C_in=6, H=12, W=12, C_out=16, F=5, M=64, N=128, K=64),
+            square(2, 6, 12, 12, 16, 5, M=64, N=128, K=64),
             "LeNet's second; 2 blocks of the product",
             again=drawn(
                 batch=3, C_in=(7, 9), H=10, W=18, C_out=32, F=3, M=128, N=(192, 256, 64), K=(128, 192, 64)

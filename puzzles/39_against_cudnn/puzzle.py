@@ -12,8 +12,8 @@ from backwarp.reference import conv
 from backwarp.reference.half import tf32
 
 from backwarp.course import Case, Gate, In, Kernel, Launch, Mistake, Out, Puzzle, ceil_div, mistakes_in
-from backwarp.course.conv_cases import column_sizes, ints, options, own_sizes, size, solid
-from backwarp.course.convolutions import backward_solid, forward
+from backwarp.course.conv_cases import column_sizes, ints, options, own_sizes, size, solid, solid_ints
+from backwarp.course.convolutions import backward_input, forward
 from backwarp.course.mistakes import slow
 from backwarp.course.sizes import integers, with_inputs
 
@@ -250,7 +250,7 @@ PUZZLE = Puzzle(
             reference=channels_last,
             short=("R", "S"),
         ),
-        backward_solid(BACK, back_grid, channels_last=True),
+        backward_input(BACK, back_grid, solid_ints(), channels_last=True),
     ),
     dims=lambda d: solid({**column_sizes(d), **d}),
     bench=size(128, 128, 71, 71, 256, 3, 3, stride=(2, 2), pad=(1, 1)),

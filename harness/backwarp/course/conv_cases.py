@@ -1,13 +1,13 @@
-"""What the puzzles on 2-D convolutions have in common: the dims of a case, scalar parameters, launches."""
+"""What the puzzles on 2-D convolutions have in common: the dims of a case, scalar parameters."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 
 from . import sizes
-from .declare import Case, Int, Launch, Pick, Scalar, ceil_div
+from .declare import Case, Int, Pick, Scalar
 from .sizes import Range, drawn
 
 Pair = tuple[int, int]
@@ -32,9 +32,20 @@ def size(
     return dict(batch=batch, C_in=C_in, H=H, W=W, C_out=C_out, R=R, S=S, **both, **more)
 
 
+def square(batch: int, C_in: int, H: int, W: int, C_out: int, F: int, **more: int) -> dict[str, int]:
+    """The dims of a case with filters of F x F."""
+    return dict(batch=batch, C_in=C_in, H=H, W=W, C_out=C_out, F=F, **more)
+
+
 def ints(*more: str) -> tuple[Scalar, ...]:
     """The scalar parameters of a kernel: sizes, stride, padding, dilation, then `more`."""
     names = "batch C_in H W C_out R S stride_h stride_w pad_h pad_w dilation_h dilation_w".split()
+    return tuple(map(Int, (*names, *more)))
+
+
+def solid_ints(*more: str) -> tuple[Scalar, ...]:
+    """Those of a convolution in three directions, without dilation."""
+    names = "batch C_in D H W C_out T R S stride_d stride_h stride_w pad_d pad_h pad_w".split()
     return tuple(map(Int, (*names, *more)))
 
 
@@ -58,14 +69,11 @@ def transposed_output_sizes(d: Mapping[str, int]) -> dict[str, int]:
     return {"H_out": H_out + d["out_pad_h"], "W_out": W_out + d["out_pad_w"]}
 
 
-def options(d: Mapping[str, int]) -> dict:
-    """Stride, padding, dilation and groups, as the reference expects them."""
-    return {
-        "stride": (d.get("stride_h", 1), d.get("stride_w", 1)),
-        "padding": (d.get("pad_h", 0), d.get("pad_w", 0)),
-        "dilation": (d.get("dilation_h", 1), d.get("dilation_w", 1)),
-        "groups": d.get("groups", 1),
-    }
+def options(d: Mapping[str, int], sides: str = "hw") -> dict:
+    """Stride, padding, dilation and groups, as the reference expects them; sides: those of the image."""
+    usual = ("stride", "stride", 1), ("padding", "pad", 0), ("dilation", "dilation", 1)
+    each = {key: tuple(d.get(f"{name}_{side}", n) for side in sides) for key, name, n in usual}
+    return {**each, "groups": d.get("groups", 1)}
 
 
 def own_sizes(**more: Range) -> Case:
@@ -82,11 +90,6 @@ def own_sizes(**more: Range) -> Case:
 
 def shape(d: Mapping[str, int], *axes: str) -> tuple[int, ...]:
     return tuple(d[axis] for axis in axes)
-
-
-def one_thread_each(*axes: str) -> Callable[[dict[str, int], Mapping], Launch]:
-    """A launch with one thread per element of an array with these dimensions."""
-    return lambda d, t: Launch(ceil_div(int(np.prod(shape(d, *axes))), d["threads"]), d["threads"])
 
 
 # ---- the column matrix: a row for every (c, r, s), a column for every (b, p, q) ----------------------------

@@ -21,70 +21,59 @@ INPUT = In("input", b="batch", c="C_in", h="H", w="W")
 GRAD = In("grad_output", b="batch", k="C_out", p="H_out", q="W_out")
 
 
-def filters(scalars: Sequence[Scalar]) -> dict[str, str]:
-    """The axes of the weights."""
-    names = {p.name for p in scalars}
-    r, s = ("F", "F") if "F" in names else ("R", "S")
-    return dict(k="C_out", c="C_group" if "groups" in names else "C_in", r=r, s=s)
+class Shapes:
+    """The axes of a convolution's arrays, in two directions or, where there is a D, in three."""
+
+    def __init__(self, scalars: Sequence[Scalar]):
+        names = {p.name for p in scalars}
+        solid, r, s = "D" in names, *("FF" if "F" in names else "RS")
+        self.sides = "dhw" if solid else "hw"
+        self.input = dict(b="batch", c="C_in", **({"d": "D"} if solid else {}), h="H", w="W")
+        self.output = dict(b="batch", k="C_out", **({"o": "D_out"} if solid else {}), p="H_out", q="W_out")
+        channels = "C_group" if "groups" in names else "C_in"
+        self.weights = dict(k="C_out", c=channels, **({"t": "T"} if solid else {}), r=r, s=s)
 
 
-def forward(name: str, launch: Start, scalars: Sequence[Scalar]) -> Kernel:
+def forward(name: str, launch: Start, scalars: Sequence[Scalar], bias: bool = True) -> Kernel:
     """output [b, k, p, q] from input, weights and bias."""
-    arrays = INPUT, In("weights", **filters(scalars)), In("bias", k="C_out")
-    output = Out("output", b="batch", k="C_out", p="H_out", q="W_out")
+    of = Shapes(scalars)
+    arrays = In("input", **of.input), In("weights", **of.weights), *([In("bias", k="C_out")] if bias else [])
 
     def right(a: Arrays, d: dict[str, int]) -> np.ndarray:
-        return conv.forward(a["input"], a["weights"], a["bias"], **options(d))
+        return conv.forward(a["input"], a["weights"], a.get("bias"), **options(d, of.sides))
 
-    return Kernel(name, (*arrays, output, *scalars), launch, right)
-
-
-def backward_input(name: str, launch: Start, scalars: Sequence[Scalar]) -> Kernel:
-    """grad_input [b, c, h, w] from grad_output and weights."""
-    output = Out("grad_input", b="batch", c="C_in", h="H", w="W")
-
-    def right(a: Arrays, d: dict[str, int]) -> np.ndarray:
-        return conv.backward_input(
-            a["grad_output"], a["weights"], shape(d, "batch", "C_in", "H", "W"), **options(d)
-        )
-
-    return Kernel(name, (GRAD, In("weights", **filters(scalars)), output, *scalars), launch, right)
+    return Kernel(name, (*arrays, Out("output", **of.output), *scalars), launch, right)
 
 
-def solid_options(d: Mapping[str, int]) -> dict:
-    """Stride and padding of three directions, as the reference expects them."""
-    return {
-        key: tuple(d[f"{name}_{side}"] for side in "dhw")
-        for key, name in (("stride", "stride"), ("padding", "pad"))
-    }
-
-
-def backward_solid(name: str, launch: Start, channels_last: bool = False) -> Kernel:
-    """grad_input [b, c, d, h, w] from grad_output and weights. channels_last: of the weights."""
-    axes = dict(k="C_out", c="C_in", t="T", r="R", s="S")
+def backward_input(
+    name: str, launch: Start, scalars: Sequence[Scalar], channels_last: bool = False
+) -> Kernel:
+    """grad_input [b, c, h, w] from grad_output and weights. channels_last: of the weights."""
+    of = Shapes(scalars)
+    axes = dict(of.weights)
     if channels_last:
         axes["c"] = axes.pop("c")
-    grad = In("grad_output", b="batch", k="C_out", o="D_out", p="H_out", q="W_out")
-    output = Out("grad_input", b="batch", c="C_in", d="D", h="H", w="W")
-    names = "batch C_in D H W C_out T R S stride_d stride_h stride_w pad_d pad_h pad_w"
 
     def right(a: Arrays, d: dict[str, int]) -> np.ndarray:
         weights = np.moveaxis(a["weights"], -1, 1) if channels_last else a["weights"]
-        return conv.backward_input(
-            a["grad_output"], weights, shape(d, "batch", "C_in", "D", "H", "W"), **solid_options(d)
-        )
+        image = shape(d, *of.input.values())
+        return conv.backward_input(a["grad_output"], weights, image, **options(d, of.sides))
 
-    return Kernel(name, (grad, In("weights", **axes), output, *Ints(names)), launch, right)
+    params = In("grad_output", **of.output), In("weights", **axes), Out("grad_input", **of.input), *scalars
+    return Kernel(name, params, launch, right)
 
 
-def backward_weights(name: str, launch: Start, scalars: Sequence[Scalar]) -> Kernel:
-    """grad_weights [k, c, r, s] from grad_output and input."""
-    axes = filters(scalars)
+def backward_weights(name: str, launch: Start, scalars: Sequence[Scalar], channels: str = "") -> Kernel:
+    """grad_weights [k, c, r, s] from grad_output and input. channels: the size of c, if the scalars do not say it."""
+    of = Shapes(scalars)
+    axes = {**of.weights, "c": channels or of.weights["c"]}
 
     def right(a: Arrays, d: dict[str, int]) -> np.ndarray:
-        return conv.backward_weights(a["grad_output"], a["input"], shape(d, *axes.values()), **options(d))
+        filters = shape(d, *axes.values())
+        return conv.backward_weights(a["grad_output"], a["input"], filters, **options(d, of.sides))
 
-    return Kernel(name, (GRAD, INPUT, Out("grad_weights", **axes), *scalars), launch, right)
+    arrays = In("grad_output", **of.output), In("input", **of.input), Out("grad_weights", **axes)
+    return Kernel(name, (*arrays, *scalars), launch, right)
 
 
 def backward_bias(name: str, launch: Start) -> Kernel:
@@ -96,19 +85,18 @@ def backward_bias(name: str, launch: Start) -> Kernel:
     return Kernel(name, (GRAD, Out("grad_bias", k="C_out"), *Ints("batch C_out H_out W_out")), launch, right)
 
 
+def sides_of(array: np.ndarray) -> str:
+    return "dhw"[5 - array.ndim :]
+
+
 def loss_of_weights(w: np.ndarray, a: Arrays, d: dict[str, int]) -> float:
     """A loss whose gradient at the convolution's output is grad_output, as a function of the weights."""
-    return np.sum(a["grad_output"] * conv.forward(a["input"], w, **options(d)))
+    return np.sum(a["grad_output"] * conv.forward(a["input"], w, **options(d, sides_of(w))))
 
 
 def loss_of_input(x: np.ndarray, a: Arrays, d: dict[str, int]) -> float:
     """The same as a function of the input."""
-    return np.sum(a["grad_output"] * conv.forward(x, a["weights"], **options(d)))
-
-
-def loss_of_solid(x: np.ndarray, a: Arrays, d: dict[str, int]) -> float:
-    """That of `backward_solid`, as a function of the input; its weights have channels in second place."""
-    return np.sum(a["grad_output"] * conv.forward(x, a["weights"], **solid_options(d)))
+    return np.sum(a["grad_output"] * conv.forward(x, a["weights"], **options(d, sides_of(x))))
 
 
 def loss_of_bias(bias: np.ndarray, a: Arrays, d: dict[str, int]) -> float:

@@ -1,11 +1,12 @@
-"""What puzzles say in one line: int parameters, sizes that are drawn, and cases that nearly every puzzle has."""
+"""What puzzles say in one line: int parameters, launches, sizes that are drawn, and cases that nearly every puzzle has."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from math import prod
 from typing import Any
 
-from .declare import Case, Int, Pick, Scalar
+from .declare import Case, Int, Launch, Pick, Scalar, ceil_div
 
 #: of a drawn size: a number, or (low, high) or (low, high, step) for a Pick
 Range = int | tuple[int, ...]
@@ -14,6 +15,11 @@ Range = int | tuple[int, ...]
 def Ints(names: str) -> tuple[Scalar, ...]:
     """Several int parameters, each the dimension of its name: `*Ints("batch C_in H W")`."""
     return tuple(map(Int, names.split()))
+
+
+def one_thread_each(*axes: str) -> Callable[[Mapping[str, int], Mapping], Launch]:
+    """A launch with one thread per element of an array with these dimensions."""
+    return lambda d, t: Launch(ceil_div(prod(d[axis] for axis in axes), d["threads"]), d["threads"])
 
 
 def drawn(**sizes: Range) -> Callable[[Pick], dict[str, int]]:
