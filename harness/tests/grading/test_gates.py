@@ -112,7 +112,9 @@ def test_a_profile_says_what_would_pass(tmp_path):
 
 def test_a_limit_is_of_the_sizes_and_of_what_the_file_chose(tmp_path):
     """limits() are gates whose sentences are the quantities' own."""
-    sizes = Gate.limits("vector_add", case="counted", global_requests=lambda d: d["PER_LANE"] * 3 * d["n"] / 32)
+    sizes = Gate.limits(
+        "vector_add", case="counted", global_requests=lambda d: d["PER_LANE"] * 3 * d["n"] / 32
+    )
     tuned = "constexpr int PER_LANE = 1;\n" + solution()
     assert graded(tmp_path, tuned, *sizes).passed
     verdict = graded(tmp_path, tuned.replace("= 1", "= 1 / 2"), *sizes)
