@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from backwarp.reference import loss
 
@@ -35,6 +37,19 @@ SEARCH = """float largest = row[0];
     // END SOLUTION"""
 
 
+LOOP, TERM = (
+    "for (int k = 1; k < classes; k++) largest = fmaxf(largest, row[k]);",
+    "sum += expf(row[k] - largest);",
+)
+NOT_RESCALED = Mistake(
+    "sum not rescaled",
+    ((LOOP, ""), (TERM, "sum += expf(row[k] - (largest = fmaxf(largest, row[k])));")),
+    says="When a larger logit comes, the sum so far still holds exp(logit - largest) with the old value of largest: multiply "
+    "it by exp(old - new) first, and only then change largest.",
+    hint=2,
+)
+
+
 def no_shift(text):
     return text.replace(" - largest)", ")")
 
@@ -42,6 +57,7 @@ def no_shift(text):
 MISTAKES = (
     *mistakes_in(
         FORWARD,
+        NOT_RESCALED,
         Mistake(
             "search starts at 0",
             (SEARCH, SEARCH.replace("row[0]", "0.0f").replace("k = 1", "k = 0")),
@@ -75,6 +91,7 @@ MISTAKES = (
     ),
     *mistakes_in(
         BACKWARD,
+        replace(NOT_RESCALED, name="backward: sum not rescaled"),
         Mistake(
             "backward: 1 not divided",
             ("(probability - right) / batch", "probability / batch - right"),

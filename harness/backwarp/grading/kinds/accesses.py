@@ -31,7 +31,14 @@ def _wrong_access(*lines: int, line: int, **facts: Any) -> str:
         moves = f"a step of {facts['variable']} moves by {facts['step']} elements in {facts['array']}{where}"
         return f"{text}: {moves}; it should move by {facts['right_step']}."
     if facts["warps"]:
-        either_way = f"either line {line} lacks what tells warps apart, or line {facts['filled']} stores elsewhere than it should"
+        cause = (
+            f"its {facts['axis']} comes from {facts['variable']}{where} there"
+            if where
+            else "it stores elsewhere than it should"
+        )
+        either_way = (
+            f"either line {line} lacks what tells warps apart, or line {facts['filled']} is wrong: {cause}"
+        )
         return f"{text}. All warps read the same places there: {either_way}."
     return f"{text}: its {facts['axis']} comes from {facts['variable']}{where}." if where else f"{text}."
 

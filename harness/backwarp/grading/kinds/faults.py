@@ -28,11 +28,19 @@ def _surplus_thread(number: int, array: str, count: int, returns: bool) -> str:
 
 
 def _outside_axis(
-    code: str, numbers: str, at: int, array: str, letter: str, size: int, called: str = ""
+    code: str,
+    numbers: str,
+    at: int,
+    array: str,
+    letter: str,
+    size: int,
+    called: str = "",
+    set_in: Sequence[tuple[str, int]] = (),
 ) -> str:
     known = f" ({called} = {size})" if called and not called.isdecimal() else ""
     there = f"{letter} = 0 to {size - 1}" if size > 1 else f"only {letter} = 0"
-    return f"{code} is {numbers}{at}, but {array} has {there}{known}."
+    where = "".join(f" {name} is set in line {line}." for name, line in set_in)
+    return f"{code} is {numbers}{at}, but {array} has {there}{known}.{where}"
 
 
 def _negative(differences: Sequence[tuple[str, int, int]]) -> str:

@@ -53,6 +53,10 @@ TEXT = {
     "keeps_only_the_last": Kind(
         "Line {0} sets {name} again in every iteration of the loop, so that only the last product is left; add with +=."
     ),
+    "begins_again": Kind(
+        "Line {0} sets {name} to 0 in every iteration of the loop in line {1}, so that only what the last one adds is left: set it "
+        "before the loop."
+    ),
     "other_order": Kind(_other_order, leads=always),
     "unused_axis": Kind(_unused_axis, leads=unless_it_ends),
     "overlapping_blocks": Kind(

@@ -49,6 +49,7 @@ def outside_of_axis(
             text = _added((sign, n) for sign, n in own)
             numbers = f"{_added((sign, str(terms.value(n))) for sign, n in own)} = " if own[1:] else ""
             axis = dict(array=fault.array, letter=letter, size=size, called=sizes.get(letter, ""))
+            axis["set_in"] = [each for _, n in own if (each := terms.set_in(n, fault.line))]
             outside.append(Finding.of("outside_axis", code=text, numbers=numbers, at=at, **axis))
             names |= {p for _, n in own for p in re.findall(r"[A-Za-z_]\w*", n)}
     return outside[:2], names
@@ -92,6 +93,12 @@ class IndexTerms:
         if name in self.pieces:
             return self.integer(self.pieces[name])
         return int(name) if name.isdecimal() else self.values.get(name)
+
+    def set_in(self, name: str, line: int) -> tuple[str, int] | tuple[()]:
+        """A variable of the function with the line that it gets its value in, if that is another line and no loop's head."""
+        declared = self.file.variable_at(name, self.probe.indices[0].start)
+        is_own = declared and declared.value and declared.scope.type == "compound_statement" and declared.line != line
+        return (name, declared.line) if is_own else ()
 
     def _text_of(self, piece: Piece) -> str:
         self.pieces[plain(piece)] = piece

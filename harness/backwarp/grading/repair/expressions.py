@@ -23,6 +23,7 @@ from .edits import (
 )
 from .sites import Choice, is_of_barrier
 from .support import ARITHMETIC, ASSIGNMENTS, RELATIONS, asked
+from .terms import are_counterparts
 
 
 class Expressions:
@@ -38,7 +39,33 @@ class Expressions:
         text = self.write(p)
         here = self.pool.here(self.integers, p.start)
         number = self.schemata.add(p, CONDITION, self.integers, here, order=is_of_barrier(p))
-        return text if number is None else f"backwarp_condition({number}, {text}, backwarp_p)"
+        return self._in_both(
+            p, text if number is None else f"backwarp_condition({number}, {text}, backwarp_p)"
+        )
+
+    def _in_both(self, p: Piece, plain: str) -> str:
+        """`rows % 4 == 0`, which may have to hold for `columns` as well."""
+        here = [
+            self.integers[i].text for i in self.pool.here(self.integers, p.start) if self.integers[i].variable
+        ]
+        names = {n.code: [t for t in here if are_counterparts(n.code, t)][:1] for n in p.all("identifier")}
+        if (
+            p.kind != "binary_expression"
+            or p.part("operator").code in ("&&", "||")
+            or not any(names.values())
+        ):
+            return plain
+        other = re.sub(r"[A-Za-z_]\w*", lambda m: (names.get(m[0]) or m)[0], p.code)
+
+        def made(choice: Choice) -> Edit:
+            return Edit(p.start, p.end, f"{p.code} {('&&', '||')[choice.operation]} {other}", "a condition")
+
+        # likely, and not as slow as a condition that never holds
+        operations = [Operation(sign, "a condition", -1, is_text=True) for sign in ("&&", "||")]
+        if (number := self.schemata.add(p, operations, made=made)) is None:
+            return plain
+        others = f"backwarp_operation({number}) ? ({p.code} || {other}) : ({p.code} && {other})"
+        return f"({asked(number)} ? ({others}) : {plain})"
 
     def _value(self, p: Piece, text: str) -> str:
         """An expression that another value may replace."""

@@ -22,7 +22,7 @@ from . import from_solution
 from .judge import MOST, MOST_SLOW
 from .order import Order
 from .repair import Repair
-from .suspicion import is_one_place
+from .suspicion import is_one_place, stated_lines
 from .variants import FEW_LARGE, Combination, Variants, has_barriers, with_small_blocks
 
 BUDGET = 10.0  # see Work
@@ -103,7 +103,8 @@ class Search(Order):
 
     def run(self) -> list[Repair]:
         """What the solution suggests; but unless that is small and all else is as in the solution, what the search finds
-        that is likely comes before, or instead of it."""
+        that is likely comes before, or instead of it. With a repair that makes it slow, the cause is passed over rather
+        than mended: it is not told where a cause is known in other lines."""
         slow = self.verdict.kind == "slow"
         self.tell(f"looking for one change that makes it {'fast enough' if slow else 'right'}")
         suggested = [r for r in self.suggested(slow) if self.is_fast_with(r)] if self.aided else []
@@ -118,7 +119,8 @@ class Search(Order):
         lines = {line for repair in likely for line in repair.lines}
         other = suggested if is_small and lines.isdisjoint(suggested[0].lines) else []
         best = [*likely, *other][:MOST] or suggested
-        return best or self.slow[:MOST_SLOW]
+        stated = set() if self.verdict.fault else stated_lines(self.verdict)
+        return best or [r for r in self.slow if not stated or stated & {*r.lines}][:MOST_SLOW]
 
     def changed(self) -> list[Repair]:
         """For races, first in the build with all checks, then in the optimised one, in which more edits can

@@ -18,6 +18,7 @@ from .edits import (
 )
 from .exchanges import Exchanges, may_be_exchanged
 from .expressions import Expressions
+from .moves import Moves
 from .pool import Pool
 from .sites import Choice
 from .support import asked
@@ -27,7 +28,7 @@ _LEFT_OUT = ("constexpr", "static", "extern", "__shared__", "__constant__", "__d
 _HEADS = ("if_statement", "for_statement", "while_statement", "do_statement", "for_range_loop")
 
 
-class Writer(Exchanges, Expressions):
+class Writer(Exchanges, Expressions, Moves):
     """Writes one function. schemata: the owner."""
 
     def __init__(self, schemata, function: Function):
@@ -60,6 +61,7 @@ class Writer(Exchanges, Expressions):
                     first.append(f"backwarp_{letter}[{e.code}] = {e.text};")
         pointers = (v for v in self.pool.kept if v.node.id in self.pool.parameters)
         first += [f"{self.kept[v.node.id]} = {v.name};" for v in pointers]
+        self._find_moves()
         text = self.write(self.function.body)
         return "{ " + " ".join(first) + text[1:]
 
@@ -92,7 +94,7 @@ class Writer(Exchanges, Expressions):
         for node in p.node.children:
             child = p.file.piece(node)
             barrier = self._barrier(child) if self.schemata.races is not None and node.type != "{" else ""
-            text += p.file.text[at : child.start] + barrier + self.write(child)
+            text += p.file.text[at : child.start] + barrier + self._with_moves(child, self.write(child))
             at = child.end
         return text + p.file.text[at : p.end]
 

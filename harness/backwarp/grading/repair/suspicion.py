@@ -41,6 +41,11 @@ def named_lines(verdict: Verdict) -> set[int]:
     return lines.union(*(f.all_lines for f in verdict.findings))
 
 
+def stated_lines(verdict: Verdict) -> set[int]:
+    """Those of known causes."""
+    return set().union(*(f.all_lines for f in verdict.findings if f.row.explains and not f.asks))
+
+
 def conditions_around(source: str, lines: Collection[int]) -> set[int]:
     """The lines of the conditions of every `if` around these."""
     file = read(source)

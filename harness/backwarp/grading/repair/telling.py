@@ -43,6 +43,7 @@ KINDS = {
     "a choice": "something else is to be there in some cases",
     "how it is left": "only this iteration is to end there, or the whole loop, or the kernel",
     "a statement that is missing": "a statement is missing there",
+    "a statement elsewhere": "this statement belongs elsewhere",
     "an expression": "something else belongs there",
 }
 

@@ -110,4 +110,70 @@ def keeps_only_the_last(function: Function) -> Iterator[Finding]:
             yield Finding.of("keeps_only_the_last", e.line, name=name.code)
 
 
-DETECTORS = (ends_at_once, compares_with_itself, stores_in_a_condition, keeps_only_the_last)
+def begins_again(function: Function) -> Iterator[Finding]:
+    """`sum[i] = 0` in every iteration of a loop that does nothing but add to `sum`, which is used after the loop."""
+    for e in function.body.all("assignment_expression"):
+        if e.part("operator").code != "=" or not is_zero(e.part("right")):
+            continue
+        name = next(e.part("left").all("identifier"), None)
+        known = function.file.named(name.code, e.start) if name else []
+        if len(known) != 1 or not function.body.holds(known[0]):
+            continue
+        same = [p for p in function.body.all("identifier") if p.code == name.code and p.start > known[0].end]
+        for loop in function.file.around(e.start, *LOOPS):
+            uses = [p for p in same if loop.holds(p) and not is_zeroed(p)]
+            if loop.start < known[0].end or any(
+                map(loop.holds, function.file.around(e.start, "if_statement"))
+            ):
+                break
+            if uses:
+                if all(map(adds_to, uses)) and any(p.start > loop.end for p in same):
+                    yield Finding.of("begins_again", e.line, loop.line, name=name.code)
+                break
+
+
+def is_zero(value: Piece) -> bool:
+    """`0.0f`, `make_float4(0, 0, 0, 0)`."""
+    called = {call.part("function") for _, call in value.calls()}
+    numbers = [p.code for p in value.all("number_literal")]
+    return (
+        bool(numbers)
+        and all(p in called for p in value.all("identifier"))
+        and not any(n.strip("fF.0") for n in numbers)
+    )
+
+
+def is_zeroed(name: Piece) -> bool:
+    """Whether it is set to 0, alone or by `a = b = 0`."""
+    around = name.file.around(name.start, "assignment_expression")
+    e = next((e for e in around if e.part("left").holds(name)), None)
+    while e is not None and e.part("right").kind == "assignment_expression":
+        e = e.part("right")
+    return e is not None and e.part("operator").code == "=" and is_zero(e.part("right"))
+
+
+def adds_to(name: Piece) -> bool:
+    """Whether a name stands where its value is changed, not used for anything else: `x += y`, `x = fmaf(a, b, x)`, `add(x, y)`."""
+    for e in name.file.around(name.start, "assignment_expression", "call_expression", "update_expression"):
+        if e.kind == "update_expression":
+            return True
+        if e.kind == "assignment_expression":
+            target = next(e.part("left").all("identifier"))
+            return target.code == name.code and (target == name or not e.part("left").holds(name))
+        if e.outer.kind == "expression_statement":
+            return changes(e, next(i for i, p in enumerate(e.part("arguments").parts) if p.holds(name)))
+    return False
+
+
+def changes(call: Piece, number: int) -> bool:
+    """Whether a function may change an argument: by a reference or pointer, or as a product of matrices does."""
+    name = call.part("function").code
+    own = call.file.function(name)
+    if own is None or len(own.parameters) <= number:
+        return "mma" in name
+    parameter = own.parameters[number]
+    is_reference = "&" in own.file.text[parameter.outer.start : parameter.end]
+    return (is_reference or parameter.pointer or bool(parameter.extents)) and "const" not in parameter.words
+
+
+DETECTORS = (ends_at_once, compares_with_itself, stores_in_a_condition, keeps_only_the_last, begins_again)

@@ -15,9 +15,9 @@ __device__ void put(float* to, int at, const float* from) { to[at] = from[0]; }
 __device__ int half(int n) { return n / 2; }
 extern "C" __global__ void k(const float* a, float* out, int n) {
     int t = threadIdx.x, x = t % 3, y = t / 3, step = n - 1, at;
-    at = 0;
     if (t >= 9) return;
     float sum = 0.0f, best = 0.0f;
+    at = 0;
     for (int i = 0; i < n; i++) {
         int j = i + x;
         sum += j;
@@ -30,6 +30,7 @@ extern "C" __global__ void k(const float* a, float* out, int n) {
             best = v;
         }
     }
+    if (x % 2 == 0 && y % 2 == 0) sum += 5;
     float own = x < y ? a[t] : 0.0f;
     plus<1>(&sum);
     float four[4] = {sum, own, 2.0f, best};
@@ -46,6 +47,12 @@ extern "C" __global__ void k(const float* a, float* out, int n) {
     [
         ("(n + t * x)", "(n + t + x)"),
         ("return n / 2", "return n * 2"),
+        ("        sum += j;\n        j = i + y;\n", "        j = i + y;\n        sum += j;\n"),
+        (
+            "    at = 0;\n    for (int i = 0; i < n; i++) {\n",
+            "    for (int i = 0; i < n; i++) {\n    at = 0;\n",
+        ),
+        ("if (x % 2 == 0 && y % 2 == 0)", "if (x % 2 == 0)"),
     ],
 )
 def test_the_edit_exists_and_computes_what_the_edited_text_does(right, wrong):

@@ -51,6 +51,33 @@ def test_a_slip_is_named(body, kind, line):
     assert (finding.kind, finding.lines) == (kind, (line,))
 
 
+ADD = "for (int i = 0; i < n; i++) {{\n{}\n{} }}\nc[0] = {};"
+
+
+@pytest.mark.parametrize(
+    ("first", "reset", "adds", "used"),
+    [
+        ("float s;", "s = 0.0f;", "for (int j = 0; j < F; j++) s += a[i + j];", "s"),
+        (
+            "float s[4];",
+            "s[0] = s[1] = s[2] = s[3] = 0.f;",
+            "for (int j = 0; j < F; j++) s[j] += a[i + j];",
+            "s[1]",
+        ),
+        ("float4 s;", "s = make_float4(0, 0, 0, 0);", "s.x += a[i];", "s.x"),
+        ("float s[2];", "for (int j = 0; j < 2; j++) s[j] = 0;", "plus(s, a[i]);", "s[0]"),
+        ("float s;", "s = 0;", "s = fmaf(a[i], a[i], s);", "s"),
+    ],
+)
+def test_a_sum_that_begins_again_in_every_iteration(first, reset, adds, used):
+    helper = "__device__ void plus(float* to, float x) { to[0] += x; }\n"
+    wrong = slips(helper + KERNEL.format(f"{first}\n" + ADD.format(reset, adds, used)), "k")
+    assert [(f.kind, f.lines, f.facts["name"]) for f in wrong] == [("begins_again", (5, 4), "s")]
+    for meant in (f"if (i == F) {{ {reset} }}", f"{reset} c[i] = {used};"):
+        assert not slips(helper + KERNEL.format(f"{first}\n" + ADD.format(meant, adds, used)), "k")
+    assert not slips(helper + KERNEL.format(f"{first}\n" + ADD.format(reset, adds, "1")), "k")
+
+
 @pytest.mark.parametrize(
     "body",
     [
