@@ -97,7 +97,12 @@ class IndexTerms:
     def set_in(self, name: str, line: int) -> tuple[str, int] | tuple[()]:
         """A variable of the function with the line that it gets its value in, if that is another line and no loop's head."""
         declared = self.file.variable_at(name, self.probe.indices[0].start)
-        is_own = declared and declared.value and declared.scope.type == "compound_statement" and declared.line != line
+        is_own = (
+            declared
+            and declared.value
+            and declared.scope.type == "compound_statement"
+            and declared.line != line
+        )
         return (name, declared.line) if is_own else ()
 
     def _text_of(self, piece: Piece) -> str:
