@@ -252,6 +252,12 @@ def most_of(launch: Launch, kind: str, found: list, reads: dict, level: int) -> 
         index = Index(launch, array, [u.source for u in mine])
         facts = index.right_step(may, [u.thread // level for u in mine]) if kind == "read" else {}
         facts = facts or index.along(may)
+    if (
+        never
+        and (axis := facts.get("axis"))
+        and (w.at(use.element) == w.at(never[0]))[w.array.letters.index(axis)]
+    ):
+        facts = {}  # here it is another one
     filled = launch.lines[use.stored] if use.stored >= 0 else 0
     output = next((e for e in sorted(own) if never and launch.needed(array, {e})[never[0]]), min(own))
     elements = w.called(use.element), w.called(never[0]) if never else "", launch.called(output)

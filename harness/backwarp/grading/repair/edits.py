@@ -87,7 +87,7 @@ CALL = _operations((0, "a function", "min(l, r)", "max(l, r)", "l", "r", "l + r"
 FLOAT_CALL = tuple(replace(o, code=o.code.replace("min", "fminf").replace("max", "fmaxf")) for o in CALL)
 CALLED = dict(min=CALL, max=CALL, fminf=FLOAT_CALL, fmaxf=FLOAT_CALL)  # functions of two arguments
 ASSIGN = _operations((0, "how it is stored", "l = r", "l += r", "l -= r", "l *= r", "l /= r"))
-MOVED = Operation("moved", "a statement elsewhere")
+MOVED = Operation("moved", "a statement elsewhere", -1)
 EXCHANGE = Operation("exchanged", "two that are exchanged")  # the names of two declarations
 ELSE_ZERO = Operation("zero", "a choice", 1)  # stored where a condition does not hold
 ATOMIC = Operation("atomicAdd(&l, L(r))", "how it is stored", 1)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import combinations, takewhile
+from itertools import combinations, groupby, islice, takewhile
 
 from .edits import ELSE_ZERO, EXCHANGE, RELATION
 from .sites import MOST_TOGETHER, Choice, Site
 from .terms import are_counterparts, of_one_direction
 
 NEAR = 2  # lines between two swapped names
+MOST_TURNED = 200  # threes of a line
 ALIKE = 8  # lines between two edits of one kind, or of one factor
 
 
@@ -28,7 +29,19 @@ def exchanged(sites: Sequence[Site]) -> Iterator[tuple[Choice, Choice]]:
                 and other in first.is_here
             ):
                 yield first.replaced_by(other), second.replaced_by(own)
+    yield from turned(named)
     yield from everywhere(named)
+
+
+def turned(named: Sequence[tuple[Site, int]]) -> Iterator[tuple[Choice, ...]]:
+    """Three sizes of a statement, each in the place of another: `split(i, C, H, W)` for `split(i, H, W, C)`."""
+    for _, line in groupby((n for n in named if not n[0].pool[n[1]].varies), key=lambda n: n[0].piece.line):
+        for three in islice(combinations(line, 3), MOST_TURNED):
+            if len({entry for _, entry in three}) == 3 and len({id(site.pool) for site, _ in three}) == 1:
+                (a, x), (b, y), (c, z) = three
+                if all({x, y, z} <= site.is_here for site, _ in three):
+                    yield a.replaced_by(y), b.replaced_by(z), c.replaced_by(x)
+                    yield a.replaced_by(z), b.replaced_by(x), c.replaced_by(y)
 
 
 def everywhere(named: Sequence[tuple[Site, int]]) -> Iterator[tuple[Choice, ...]]:

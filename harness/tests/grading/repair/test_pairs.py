@@ -17,6 +17,19 @@ def test_names_of_two_directions_are_exchanged_where_they_are_declared_as_soon_a
     assert cost_of(there) <= cost_of(here) < 0.9
 
 
+def test_three_sizes_are_turned():
+    source = f"{K}k(int* x, int i, int C, int H, int W) {{\nx[i / W / H * C] = split(i, C, H, W);\n}}\n"
+    texts = [
+        Repair(tuple(c.edit for c in some), 0.0, source).text
+        for some in exchanged(Schemata(source, "k").sites)
+    ]
+    assert (
+        sum("split(i, H, W, C)" in text for text in texts)
+        == 1
+        == sum("split(i, W, C, H)" in text for text in texts)
+    )
+
+
 def test_several_tiles_have_a_0_where_nothing_is_stored():
     body = "if (i < n) x[i] = n;\n if (i < 4) { y[i] = 1; }\n if (i < 2) z[i] = 2;"
     source = f"{K}k(int* x, int* y, int* z, int i, int n) {{\n{body}\n}}\n"
