@@ -9,9 +9,11 @@ from functools import cached_property
 
 from ..ptx.callgraph import CallGraph, defined, spinning_loops
 from ..ptx.ir import Function, Instruction, Module, Variable
+from . import chains
 from .assigned import maybe_undefined, sets_bits, without_value
 from .barriers import Barriers
 from .cas_loops import guesses
+from .chains import Plan
 from .cooperative_groups import grid_waits
 from .dataflow import reached
 from .intervals import Intervals
@@ -234,6 +236,11 @@ class Facts:
             return frozenset()
         body, tables = self.function.body, self.function.tables
         return self._at(Intervals(body, tables, barriers.may_meet, barriers.must_meet).final())
+
+    @cached_property
+    def chains(self) -> Plan:
+        """Where the sums of products of four warps are, for the code as it is emitted."""
+        return chains.run(self.function)
 
     # -- registers ----------------------------------------------------------------------------------
 

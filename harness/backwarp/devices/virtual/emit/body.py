@@ -13,6 +13,8 @@ from .emitter import Emitter
 
 def emit(e: Emitter) -> None:
     """Lower the body of the function; ends in a branch to where it returns."""
+    if plan := e.facts.chains.sums:
+        e.values.kept = e.values.kept.union(*plan)
     e.values.declare(e.function)
     expanded = {name for i in _marks(e.function, "enter") for name in i.expansion.variables}
     for name, variable in e.function.variables.items():
@@ -88,6 +90,8 @@ class _Body:
     def _instruction(self, ins: Instruction) -> bool:
         """Lower an instruction once for all threads, or once for each. True when it ends the block."""
         coarsening, threads = self.e.threads.coarsening, self.e.threads
+        for sums in self.e.facts.chains.back.get(ins, ()):
+            matrices.bring_back(self.e, *sums)
         if self.e.values.packs and self.e.values.packs.emit(ins):
             return False
         if coarsening and not threads.alone:

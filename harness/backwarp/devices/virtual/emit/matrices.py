@@ -7,9 +7,10 @@ rewrite/fragments.py, which has made plain accesses of its loads and stores. The
 
 from __future__ import annotations
 
+from ..analyse.chains import ALWAYS, NEVER
 from ..ptx.ir import Vector
 from ..runtime import abi
-from ..runtime.abi import WG_TYPES
+from ..runtime.abi import SUMS, WG_TYPES
 from . import products
 from .collectives import wait
 
@@ -120,10 +121,12 @@ _A, _B, _D, _TRANSPOSED_A, _TRANSPOSED_B, _NEGATIVE_A, _NEGATIVE_B, _SCALED, _RE
     *(12, 16, 20),
     *range(24, 31),
 )
+_SUMS = 31  # which of a group's lists of sums
 
 
 def _multiply_of_group(e, ins) -> None:
-    """D = A B + D over four warps: each thread adds its registers to the group's and takes its part of D from there."""
+    """D = A B + D over four warps: the group has the sums (see analyse/chains.py), and the products of a chain are computed with
+    the last."""
     op, named = ins.op, ins.named
     d, a, b = (WG_TYPES.index(m) for m in op.mods if m in WG_TYPES)
     in_registers = isinstance(named["a"], Vector)
@@ -141,22 +144,82 @@ def _multiply_of_group(e, ins) -> None:
         how |= value << place
     for name, place in (("s", _NEGATIVE_A), ("t", _NEGATIVE_B)):
         how |= (name in named and named[name].value < 0) << place
-    for i, part in enumerate(named["c"].parts):
-        e.line(f"store i32 {e.value(part, 'b32')}, ptr {_of_group(e, 'file', i)}")
+    plan = e.facts.chains.products[ins]
+    if plan.stores != NEVER:
+        _hand_over(e, plan)
     for i, part in enumerate(named["a"].parts if in_registers else ()):
-        e.line(f"store i32 {e.value(part, 'b32')}, ptr {_of_group(e, 'a', i)}")
+        e.line(f"store i32 {e.value(part, 'b32')}, ptr {_of_group(e, 'a', 4 * plan.place + i)}")
     scaled = e.op("shl i64", e.cast("zext", "i1", e.value(named["p"], "pred"), "i64"), _SCALED)
     first = "0" if in_registers else e.value(named["a"], "b64")
-    wait(e, "group", "wgmma", ins, [first, e.value(named["b"], "b64"), e.op("or i64", scaled, how)])
-    for i, target in enumerate(named["d"].parts):
-        e.set(target, e.emit(f"load i32, ptr {_of_group(e, 'file', i)}"), "b32")
+    site = e.op("shl i64", e.cast("zext", "i32", str(e.sites.of(ins)), "i64"), 32)
+    how |= plan.sums % SUMS << _SUMS
+    given = first, e.value(named["b"], "b64"), e.op("or i64", e.op("or i64", scaled, how), site)
+    for field, value in enumerate(given):
+        e.line(f"store i64 {value}, ptr {_of_group(e, 'posted', 3 * plan.place + field, 8)}")
+    if plan.last:
+        wait(e, "group", "wgmma", ins, [str(plan.place + 1)])
+    e.line(f"store i1 true, ptr {_with_group(e, plan.sums)}")
 
 
-def _of_group(e, field: str, register: int) -> str:
-    """Host pointer to a register of this thread, among those of its four warps."""
+def _with_group(e, sums: int) -> str:
+    """Whether a list of sums is with the group."""
+    name = f"%sums.{sums}"
+    if name not in e.state.flags:
+        e.state.flags.add(name)
+        e.text.first(f"{name} = alloca i1", f"store i1 false, ptr {name}")
+    return name
+
+
+def _unless(e, certain: bool, sums: int, wanted: bool) -> str:
+    """Begins what is done where a list of sums is, or is not, with the group; returns the label behind it; "" if that is certain."""
+    if certain:
+        return ""
+    do, done = e.fresh_label("sums"), e.fresh_label("known")
+    there = e.emit(f"load i1, ptr {_with_group(e, sums)}")
+    e.branch(there, *((do, done) if wanted else (done, do)))
+    e.label(do)
+    return done
+
+
+def _hand_over(e, plan) -> None:
+    """The group gets a thread's sums, unless it has them."""
+    registers, known = e.facts.chains.sums[plan.sums], e.text.remembered()
+    done = _unless(e, plan.stores == ALWAYS, plan.sums, False)
+    for i, register in enumerate(registers):
+        e.line(f"store i32 {e.value(register, 'b32')}, ptr {_sum(e, plan.sums, i)}")
+    group, at = e.state.group()[0], abi.offset("Group", "stale")
+    e.line(f"store i32 1, ptr {e.emit(f'getelementptr i8, ptr {group}, i64 {at}')}")
+    if done:
+        e.text.recall(known)
+        e.line(f"br label %{done}")
+        e.label(done)
+
+
+def bring_back(e, sums: int, certain: bool) -> None:
+    """A thread gets its sums from the group, if they are there."""
+    registers, known = e.facts.chains.sums[sums], e.text.remembered()
+    done = _unless(e, certain, sums, True)
+    for i, register in enumerate(registers):
+        e.set(register, e.emit(f"load i32, ptr {_sum(e, sums, i)}"), "b32")
+    e.line(f"store i1 false, ptr {_with_group(e, sums)}")
+    if done:
+        e.text.recall(known)
+        e.text.forget(*registers)
+        e.line(f"br label %{done}")
+        e.label(done)
+
+
+def _sum(e, sums: int, register: int) -> str:
+    return _of_group(e, "file", sums % SUMS * abi.MOST_SUMS + register)
+
+
+def _of_group(e, field: str, register: int, nbytes: int = 4) -> str:
+    """Host pointer to a register of this thread, or to another number, among those of its four warps."""
     group, thread = e.state.group()
-    at = abi.offset("Group", field) + 4 * abi.WARPGROUP * register
-    return e.emit(f"getelementptr i8, ptr {group}, i64 {e.op('add i64', e.op('mul i64', thread, 4), at)}")
+    at = abi.offset("Group", field) + nbytes * abi.WARPGROUP * register
+    return e.emit(
+        f"getelementptr i8, ptr {group}, i64 {e.op('add i64', e.op('mul i64', thread, nbytes), at)}"
+    )
 
 
 def _fragment(e, op, which: str, register: int) -> str:

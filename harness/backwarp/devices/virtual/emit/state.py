@@ -13,6 +13,7 @@ class State:
     def __init__(self, text: Text, threads: Threads):
         self.text, self.threads = text, threads
         self._extras: set[str] = set()
+        self.flags: set[str] = set()  # see emit/matrices.py
 
     def begin(self) -> None:
         """Pointers that everything else needs; LLVM drops unused ones."""

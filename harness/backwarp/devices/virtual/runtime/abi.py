@@ -52,6 +52,8 @@ MAX_COPIES = 64  # of a thread that are pending; beyond that, the oldest arrive
 MAX_BULKS = 1 << 10  # copies of a block that are under way; beyond that, the oldest arrive
 MAX_FLIGHTS = 64  # products of a warpgroup that are looked at when they are waited for
 WARPGROUP = 128  # threads
+MAX_CHAIN = 8  # products of a warpgroup that are computed together
+SUMS, MOST_SUMS = 2, 128  # lists of its sums that are kept for it; registers in one
 MAX_AGENTS = 1 << 10  # copies and products of a block that racecheck tells apart
 LAST_ARRIVALS = 64  # at barriers in memory, that are remembered
 MAX_RECORDS = 64  # faults kept
@@ -223,7 +225,7 @@ _FOR_CUDA = """
     HAZARDS PLACES PHASES DEAD_FAULT TIMEOUT_SPENT TIMEOUT_BLOCKS TIMEOUT_WAITED
     TIMEOUT_WAITING TIMEOUT_CALLED SHARED_WINDOW SLOT_BYTES LOCAL_START SHARED_START LOCAL_GUARD FRAMES_FULL
     HEAP_LIMIT HEAP_BYTES HEAP_BLOCKS HEAP_GUARD TEXTURES FAULTY ALL_RIGHT LOOKS WHO_WARP WHO_SEVERAL WORD_BEFORE WORD_OTHERS WORD_OF_WARP WORD_UNSEEN WORD_WRITTEN WORD_WROTE SUSPECT_UNSET SUSPECT_RACE
-    MOST_CLUSTER MAX_FLIGHTS MB_LOOK MAX_BULKS LAST_ARRIVALS SUSPECT_LANES SUSPECT_STORED AT_ARRIVED AT_VOTES AT_NONE AT_COUNT
+    MOST_CLUSTER WARPGROUP MOST_SUMS MAX_FLIGHTS MB_LOOK MAX_BULKS LAST_ARRIVALS SUSPECT_LANES SUSPECT_STORED AT_ARRIVED AT_VOTES AT_NONE AT_COUNT
 """.split()
 
 

@@ -2,7 +2,8 @@
 
 EXPORT int rt_copy_reset(Env* env, Thread* thread, u32 site) {
     Extra* e = extra_of(env, thread->linear);
-    e->copies = e->first_copy = e->group = e->bulk_group = e->products = 0;
+    e->copies = e->first_copy = e->group = e->bulk_group = 0;
+    ((Group*)env->groups)[thread->linear / WARPGROUP].committed[thread->linear % WARPGROUP] = 0;
     return 0;
 }
 
@@ -51,10 +52,12 @@ static __device__ void arrive_before(Env* env, Thread* thread, Extra* e, u64 gro
 // Whether all granules of some bytes may be accessed whole.
 static __device__ int granules_allowed(Env* env, u64 address, u64 bytes, u32 need) {
     if ((address | bytes) & 3 || address >= env->arena_size || env->arena_size - address < bytes) return 0;
-    unsigned char* shadow = shadow_of(env, address);
-    u32 allowed = need;
-    for (u64 i = 0; i < bytes >> 2; i++) allowed &= shadow[i];
-    return allowed == need;
+    unsigned char *shadow = shadow_of(env, address), *end = shadow + (bytes >> 2);
+    u64 several = need * 0x0101010101010101ull, allowed = several;
+    for (; shadow + 8 <= end; shadow += 8) allowed &= *(u64*)shadow;
+    if (allowed != several) return 0;
+    for (; shadow < end; shadow++) allowed &= *shadow;
+    return (allowed & 255) == need;
 }
 
 // Whether a thread may start a copy.

@@ -1,7 +1,7 @@
 // Copies of many bytes and of tensors, and the barriers in memory that count their bytes. They arrive as late as allowed:
 // a load when all threads of the block wait, a store when its group is waited for.
 
-constexpr u32 GROUP_THREADS = 128;
+constexpr u32 GROUP_THREADS = WARPGROUP;
 constexpr u64 OVERLAPPED = 1ull << 63;  // of a product: a load is under way meanwhile
 // 64 x N x K, whose row of 32 bytes has so many elements.
 static __device__ u64 flop_of(u64 how) {
@@ -107,7 +107,7 @@ static __device__ u64 in_shared(Env* env, const Bulk* b, const TensorMap* m, u64
 // Bytes go from one place to the other; `size` is a multiple of 4 except for elements of 1 and 2 bytes.
 static __device__ void move(Env* env, Thread* t, u32 site, u64 to, u64 from, u32 size) {
     if (env->unset) follow_copy(env, t, site, to, from, size, size);
-    else if (launch_of(env)->check_sync)
+    else if (launch_of(env)->check_sync && !granules_allowed(env, from, size, READ | INIT))
         for (u32 k = 0; k < size; k++)
             if (!byte_written(env, from + k)) { suspect(env, t, SUSPECT_UNSET); break; }
     u64 there = env->arena + to, here = env->arena + from;
@@ -131,8 +131,25 @@ static __device__ void fill(Env* env, u64 to, u32 size, const TensorMap* m) {
 }
 
 static __device__ __forceinline__ void landed(Env* env, u64 to, u32 size) {
-    if (launch_of(env)->check_sync)
+    if (!launch_of(env)->check_sync) return;
+    if (size == 16 && !(to & 15)) *(u32*)shadow_of(env, to) |= INIT * 0x01010101u;
+    else
         for (u32 k = 0; k < size; k += 4) *shadow_of(env, to + k) |= INIT;
+}
+
+// A row of a tensor that is all inside arrives.
+static __device__ void land_row(Env* env, Thread* t, const Bulk* b, u64 to, u64 from, u32 width, u32 mask) {
+    u64 there = env->arena + env->shared_base, here = env->arena + from;
+    u32 plain = !env->unset && !(here & 7) && (!launch_of(env)->check_sync || granules_allowed(env, from, width, READ | INIT));
+    for (u32 x = 0; x < width; x += 16) {
+        u64 at = to + x;
+        at ^= (at >> 7 & mask) << 4;
+        if (plain) {
+            u64 *a = (u64*)(there + at), *data = (u64*)(here + x);
+            a[0] = data[0]; a[1] = data[1];
+        } else move(env, t, b->site, env->shared_base + at, from + x, 16);
+        landed(env, env->shared_base + at, 16);
+    }
 }
 
 static __device__ void update_element(u64 to, u64 from, u32 update, u32 type);
@@ -158,7 +175,12 @@ static __device__ void land(Env* env, const Bulk* b) {
     Rows r = begin_rows(env, b);
     TensorMap* m = r.m;
     u32 width = m->box[0] * m->size, each = 16 / m->size;
+    u32 mask = (1u << (m->kind >> 4 & 15)) - 1;
     do {
+        if (r.inside && r.at[0] >= 0 && r.at[0] + (int)m->box[0] <= (int)m->dims[0]) {
+            land_row(env, t, b, b->to - env->shared_base + r.offset, r.row + (u64)r.at[0] * m->size, width, mask);
+            continue;
+        }
         for (u32 x = 0; x < width; x += 16) {
             u64 to = in_shared(env, b, m, r.offset + x);
             int column = r.at[0] + (int)(x / m->size);
@@ -454,8 +476,10 @@ static __device__ int check_bulk(Env* env, Env* at, Thread* thread, Bulk* b, u64
     u32 kind = kind_of(b), tensor = is_tensor(kind), load = is_load(kind), site = b->site, step = kind == BULK_VALUE ? 4 : 16;
     u32 need = load ? READ : WRITE;
     u64 shared = load ? b->to : b->from, other = load ? b->from : b->to;
-    for (u64 k = 0; k < b->bytes; k += step)
-        if (!is_allowed(env, thread, site, tensor ? in_shared(at, b, map_of(b), k) : shared + k, step, load ? WRITE : READ)) return 0;
+    // the swizzle changes places within rows of its own width
+    if (!granules_allowed(env, shared, b->bytes, load ? WRITE : READ) || tensor && b->bytes & (16u << (map_of(b)->kind >> 4 & 15)) - 1)
+        for (u64 k = 0; k < b->bytes; k += step)
+            if (!is_allowed(env, thread, site, tensor ? in_shared(at, b, map_of(b), k) : shared + k, step, load ? WRITE : READ)) return 0;
     b->agent = begin_agent(env, thread, load ? AGENT_LOAD : AGENT_STORE, b->group);
     u32 agent = told ? NO_AGENT : b->agent;
     if (tensor ? !check_rows(env, thread, b, need, agent) : kind != BULK_VALUE && !is_allowed(env, thread, site, other, b->bytes, need)) return 0;

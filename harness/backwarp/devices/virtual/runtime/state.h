@@ -152,8 +152,11 @@ struct Group {
     u64 count;
     u64 flights[320];    // Flight[MAX_FLIGHTS]
     u64 from, made;      // what a thread that waited for products knew before, and what it knows now: others share that
+    u32 held, stale;     // which sums wide_c has, and whether a thread has handed over others since
     u32 since, until;    // Bulks.agent_serial then; the first group of products that it did not wait for
-    u32 file[16384], a[512];
+    u32 committed[128];  // of each thread: groups of products so far
+    u64 posted[3072];    // of MAX_CHAIN products: both descriptors, and how, of each thread
+    u32 file[32768], a[4096];  // registers of SUMS lists of sums, and of A in MAX_CHAIN products
     u64 wide_a[2048], wide_b[8192], wide_c[16384];
 };
 
@@ -178,7 +181,6 @@ struct Extra {
     u32 copies, first_copy;  // pending, in a ring
     u32 group;      // number of the group of copies that is not committed yet
     u32 bulk_group;  // the same of bulk copies
-    u32 products;  // groups of products of its four warps that it has committed
     u64 copy_to[64], copy_from[64];    // device addresses
     u32 copy_size[64], copy_bytes[64]; // bytes written, and how many of them are read: the rest is zero
     u32 copy_site[64], copy_group[64];

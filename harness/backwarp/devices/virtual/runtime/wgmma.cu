@@ -4,12 +4,14 @@
 //
 // Source: PTX ISA, section 9.7.15 (descriptors, layouts, fragments).
 
-// Written in LLVM, see compile/group_products.py. C (64 x n) += A (64 x k) B (k x n), of doubles; a row of floats in registers
-// as doubles, and back; eight halves or bfloat16 as doubles.
-extern "C" __device__ void call_multiply(u64 a, u64 b, u64 c, u64 n, u64 k);
+// Written in LLVM, see compile/group_products.py. C (64 x n) += A (64 x k) B (k x n); a row of sums, from registers and back; eight
+// chunks of an operand; whether 128 numbers are the same.
+extern "C" __device__ void call_multiply_double(u64 a, u64 b, u64 c, u64 n, u64 k);
+extern "C" __device__ void call_multiply_float(u64 a, u64 b, u64 c, u64 n, u64 k);
 extern "C" __device__ void call_gather(u64 from, u64 to, u64 n);
 extern "C" __device__ void call_scatter(u64 from, u64 to, u64 n);
-extern "C" __device__ void call_widen(u64 from, u64 to, u64 stride, u64 is_bfloat);
+extern "C" __device__ void call_chunks(u64 shared, u64 at, u64 pitch, u64 mask, u64 sums, u64 key, u64 to, u64 stride, u64 how);
+extern "C" __device__ u64 call_alike(u64 at);
 
 static __device__ __forceinline__ Group* group_of(Env* env, u32 linear) { return (Group*)env->groups + linear / GROUP_THREADS; }
 
@@ -19,7 +21,7 @@ static __device__ __forceinline__ u32 a_type(u64 how) { return (u32)(how >> 12) 
 static __device__ __forceinline__ u32 b_type(u64 how) { return (u32)(how >> 16) & 15; }
 static __device__ __forceinline__ u32 d_type(u64 how) { return (u32)(how >> 20) & 15; }
 static __device__ __forceinline__ int has(u64 how, u32 flag) { return (int)(how >> flag & 1); }
-enum { TRANSPOSED_A = 24, TRANSPOSED_B, NEGATIVE_A, NEGATIVE_B, SCALED, REGISTERS_A, SATURATES };
+enum { TRANSPOSED_A = 24, TRANSPOSED_B, NEGATIVE_A, NEGATIVE_B, SCALED, REGISTERS_A, SATURATES, SUMS };
 
 static __device__ __forceinline__ u32 size_of(u32 type) { return type <= WG_BF16 ? 2 : type == WG_TF32 ? 4 : 1; }
 
@@ -42,61 +44,80 @@ static __device__ double element_at(const unsigned char* at, u32 type) {
     }
 }
 
-// What is found on the way over an operand.
-struct Seen { u64 hash, unset; u32 agent; Reads good; };
+// What is found on the way over an operand. sums: of its hash; t: the first of those who read it, 0: nothing is looked at.
+struct Seen { u64 sums[8], unset; u32 agent; Thread* t; Reads good; };
 
-// A chunk of 16 bytes of an operand. t: the first of those who read it; 0: nothing is looked at.
-static __device__ u64 chunk(Env* env, u64 at, u32 mask, Thread* t, Seen* seen) {
-    u64 address = env->shared_base + (at ^ (at >> 7 & mask) << 4);
-    u64* data = (u64*)(env->arena + address);
-    seen->hash = (seen->hash ^ data[0]) * 0x9e3779b97f4a7c15ull;
-    seen->hash = (seen->hash ^ data[1] ^ seen->hash >> 29) * 0xbf58476d1ce4e5b9ull;
-    if (t)
+// An operand as its descriptor has it: rows of M or N, 32 bytes of K, in blocks of eight chunks of 16 bytes, `pitch` apart.
+struct Operand { u64 start, lbo, sbo, pitch; u32 bits, mask, rows, type, turned; };
+
+static __device__ Operand operand(u64 d, u32 rows, u32 type, int transposed) {
+    Operand o;
+    o.start = (d & 0x3fff) << 4; o.lbo = (d >> 16 & 0x3fff) << 4; o.sbo = (d >> 32 & 0x3fff) << 4;
+    o.bits = (u32)(d >> 62) ? 4 - (u32)(d >> 62) : 0; o.mask = (1u << o.bits) - 1; o.pitch = 16u << o.bits;
+    o.rows = rows; o.type = type; o.turned = transposed;
+    return o;
+}
+
+// Where its block begins that has rows from 8 * i on, and half c of K.
+static __device__ u64 block_at(const Operand* o, u32 i, u32 c) {
+    if (!o->turned) return o->start + i * o->sbo + c * (o->bits ? 16 : o->lbo);
+    return o->start + (o->bits ? (i & o->mask) * 16 + (i >> o->bits) * o->lbo + c * o->sbo : i * o->sbo + c * o->lbo);
+}
+
+static __device__ __forceinline__ u64 chunk_at(Env* env, const Operand* o, u64 at, u32 i) {
+    at += i * o->pitch;
+    return env->shared_base + (at ^ (at >> 7 & o->mask) << 4);
+}
+
+// Those who multiply read a block.
+static __device__ void look_at_block(Env* env, const Operand* o, u64 at, Seen* seen) {
+    for (u32 i = 0; i < 8; i++) {
+        u64 address = chunk_at(env, o, at, i);
         for (u32 k = 0; k < 16; k += 4) {
             if (!(*shadow_of(env, address + k) & INIT) && !seen->unset) seen->unset = address + k;
-            read_as(env, t, GROUP_THREADS, seen->agent, t->site, address + k, &seen->good);
+            read_as(env, seen->t, GROUP_THREADS, seen->agent, seen->t->site, address + k, &seen->good);
         }
-    return (u64)data;
-}
-
-// The elements of a chunk as numbers, `stride` apart.
-static __device__ void widen(const unsigned char* data, double* to, u32 stride, u32 type, double sign) {
-    if (type <= WG_BF16 && sign == 1) return call_widen((u64)data, (u64)to, stride, type == WG_BF16);
-    u32 size = size_of(type);
-    for (u32 e = 0; e < 16 / size; e++) to[e * stride] = sign * element_at(data + e * size, type);
-}
-
-// Goes over an operand as its descriptor has it: `rows` of M or N, 32 bytes of K. to: its elements as numbers, `along_k` and
-// `along_rows` apart; 0: only the hash is wanted.
-static __device__ void read_operand(Env* env, u64 d, u32 rows, u32 type, int transposed, double sign, double* to, u32 along_rows,
-                                    u32 along_k, Thread* t, Seen* seen) {
-    u64 start = (d & 0x3fff) << 4, lbo = (d >> 16 & 0x3fff) << 4, sbo = (d >> 32 & 0x3fff) << 4;
-    u32 mode = (u32)(d >> 62), bits = mode ? 4 - mode : 0, mask = (1u << bits) - 1, size = size_of(type), each = 16 / size;
-    if (!transposed) {
-        for (u32 r = 0; r < rows; r++)
-            for (u32 c = 0; c < 2; c++) {
-                u64 at = start + (r & 7) * (16u << bits) + (r >> 3) * sbo + c * (mode ? 16 : lbo);
-                unsigned char* data = (unsigned char*)chunk(env, at, mask, t, seen);
-                if (to) widen(data, to + r * along_rows + c * each * along_k, along_k, type, sign);
-            }
-        return;
     }
-    u32 deep = 32 / size;
-    for (u32 k = 0; k < deep; k++)
-        for (u32 r = 0; r < rows; r += each) {
-            u32 n = r / each;
-            u64 at = mode ? start + (n & mask) * 16 + (n >> bits) * lbo + (k & 7) * (16u << bits) + (k >> 3) * sbo
-                          : start + (k & 7) * 16 + n * sbo + (k >> 3) * lbo;
-            unsigned char* data = (unsigned char*)chunk(env, at, mask, t, seen);
-            if (to) widen(data, to + r * along_rows + k * along_k, along_rows, type, sign);
+}
+
+// Goes over an operand. to: its elements as numbers, in rows of K (by_rows) or of M or N, `stride` apart; 0: only the hash is wanted.
+static __device__ void read_operand(Env* env, const Operand* o, double* to, u32 stride, u32 by_rows, Seen* seen) {
+    u32 size = size_of(o->type), each = 16 / size, here = to && size == 2, along = o->turned != by_rows;
+    u64 key = 0;
+    for (u32 i = 0; i < o->rows / 8; i++)
+        for (u32 c = 0; c < 2; c++) {
+            u64 at = block_at(o, i, c);
+            double* rows = to + (by_rows ? 8 * i * stride + c * each : c * each * stride + 8 * i);
+            if (seen->t) look_at_block(env, o, at, seen);
+            call_chunks(env->arena + env->shared_base, at, o->pitch, o->mask, (u64)seen->sums, key += 0xc2b2ae3d27d4eb4full, here ? (u64)rows : 0,
+                       stride, (o->type == WG_BF16) | (along ? 0 : 2));
+            for (u32 k = 0; k < 8 && to && !here; k++) {
+                unsigned char* data = (unsigned char*)(env->arena + chunk_at(env, o, at, k));
+                for (u32 e = 0; e < each; e++) rows[by_rows ? k * stride + e : e * stride + k] = element_at(data + e * size, o->type);
+            }
         }
 }
 
-static __device__ u64 hash_of(Env* env, u64 da, u64 db, u64 how) {
+static __device__ void negate(double* of, u32 count) {
+    for (u32 i = 0; i < count; i++) of[i] = -of[i];
+}
+
+// One number for what two operands hold.
+static __device__ u64 hash_of(const Seen* a, const Seen* b) {
+    u64 hash = 0;
+    for (u32 i = 0; i < 16; i++) hash = (hash ^ hash >> 29 ^ (i < 8 ? a : b)->sums[i & 7]) * 0x9e3779b97f4a7c15ull;
+    return hash;
+}
+
+static __device__ Operand operand_a(u64 da, u64 how) { return operand(da, 64, a_type(how), has(how, TRANSPOSED_A)); }
+static __device__ Operand operand_b(u64 db, u64 how) { return operand(db, columns_of(how), b_type(how), has(how, TRANSPOSED_B)); }
+
+static __device__ u64 hash_now(Env* env, u64 da, u64 db, u64 how) {
     Seen a = {}, b = {};
-    if (!has(how, REGISTERS_A)) read_operand(env, da, 64, a_type(how), has(how, TRANSPOSED_A), 1, 0, 0, 0, 0, &a);
-    read_operand(env, db, columns_of(how), b_type(how), has(how, TRANSPOSED_B), 1, 0, 0, 0, 0, &b);
-    return a.hash ^ 3 * b.hash;
+    Operand first = operand_a(da, how), second = operand_b(db, how);
+    if (!has(how, REGISTERS_A)) read_operand(env, &first, 0, 0, 1, &a);
+    read_operand(env, &second, 0, 0, 0, &b);
+    return hash_of(&a, &b);
 }
 
 // Row and column of an accumulator that a thread has.
@@ -108,44 +129,54 @@ static __device__ __forceinline__ u32 start_of_row(u32 row) {
     return (row >> 3 & 1) * 2 * GROUP_THREADS + (row >> 4) * 32 + (row & 7) * 4;
 }
 
-static __device__ void read_a_registers(Group* g, u64 how, double sign) {
+static __device__ void read_a_registers(Group* g, u64 how, const u32* registers) {
     u32 type = a_type(how), size = size_of(type), each = 4 / size, deep = 32 / size;
     double* a = (double*)g->wide_a;
     for (u32 t = 0; t < GROUP_THREADS; t++)
         for (u32 e = 0; e < 4 * each; e++) {
             u32 reg = e / each, sub = e % each;
             u32 row = 16 * (t >> 5) + ((t & 31) >> 2) + 8 * (reg & 1), k = each * (t & 3) + sub + 4 * each * (reg >> 1);
-            a[row * deep + k] = sign * element_at((unsigned char*)&g->a[reg * GROUP_THREADS + t] + sub * size, type);
+            a[row * deep + k] = element_at((unsigned char*)&registers[reg * GROUP_THREADS + t] + sub * size, type);
         }
 }
 
+// The registers of the sums of a product.
+static __device__ __forceinline__ u32* file_of(Group* g, u64 how) { return &g->file[has(how, SUMS) * MOST_SUMS * GROUP_THREADS]; }
+
+// The sums of a product's threads as a matrix: of floats, or doubles for the other types.
 static __device__ void read_accumulators(Group* g, u64 how) {
-    u32 n = columns_of(how), type = d_type(how);
+    u32 n = columns_of(how), type = d_type(how), *file = file_of(g, how);
     double* c = (double*)g->wide_c;
-    if (type == WG_F32 && has(how, SCALED)) {
-        for (u32 row = 0; row < 64; row++) call_gather((u64)&g->file[start_of_row(row)], (u64)&c[row * n], n);
+    float* sums = (float*)c;
+    if (type == WG_F32) {
+        for (u32 row = 0; row < 64; row++) call_gather((u64)&file[start_of_row(row)], (u64)&sums[row * n], n);
         return;
     }
     for (u32 i = 0; i < n / 2; i++)
         for (u32 t = 0; t < GROUP_THREADS; t++) {
             double* to = &c[row_of(t, i) * n + column_of(t, i)];
-            if (!has(how, SCALED)) *to = 0;
-            else if (type == WG_S32) *to = (int)g->file[i * GROUP_THREADS + t];
-            else *to = widened((unsigned short)(g->file[(i >> 1) * GROUP_THREADS + t] >> 16 * (i & 1)), 0);
+            if (type == WG_S32) *to = (int)file[i * GROUP_THREADS + t];
+            else *to = widened((unsigned short)(file[(i >> 1) * GROUP_THREADS + t] >> 16 * (i & 1)), 0);
         }
 }
 
+static __device__ void clear_accumulators(Group* g, u64 how) {
+    u32 words = columns_of(how) * (d_type(how) == WG_F32 ? 32 : 64);
+    for (u32 i = 0; i < words; i++) g->wide_c[i] = 0;
+}
+
 static __device__ void write_accumulators(Group* g, u64 how) {
-    u32 n = columns_of(how), type = d_type(how);
+    u32 n = columns_of(how), type = d_type(how), *file = file_of(g, how);
     double* c = (double*)g->wide_c;
+    float* sums = (float*)c;
     if (type == WG_F32) {
-        for (u32 row = 0; row < 64; row++) call_scatter((u64)&c[row * n], (u64)&g->file[start_of_row(row)], n);
+        for (u32 row = 0; row < 64; row++) call_scatter((u64)&sums[row * n], (u64)&file[start_of_row(row)], n);
         return;
     }
     for (u32 i = 0; i < n / 2; i++)
         for (u32 t = 0; t < GROUP_THREADS; t++) {
             double value = c[row_of(t, i) * n + column_of(t, i)];
-            u32* to = &g->file[(type == WG_F16 ? i >> 1 : i) * GROUP_THREADS + t];
+            u32* to = &file[(type == WG_F16 ? i >> 1 : i) * GROUP_THREADS + t];
             if (type == WG_S32) {
                 if (has(how, SATURATES)) value = value > 2147483647.0 ? 2147483647.0 : value < -2147483648.0 ? -2147483648.0 : value;
                 *to = (u32)(long long)value;
@@ -169,32 +200,52 @@ static __device__ void check_descriptor(Env* env, Thread* t, u64 d, u32 operand,
         record(env, t, t->site, FAULT_DESCRIPTOR, 0, misfit(DESCRIPTOR_STRIDE, operand, sbo, bits), 0, 0, env->block);
 }
 
-// All threads of a group wait for the same product.
-static __device__ void multiply_group(Env* env, Thread* first) {
-    Group* g = group_of(env, first->linear);
-    u64 how = first->arg2;
+// Product k of those that a group has begun: its threads have posted its descriptors, and `how` with its site above.
+static __device__ u64* posted(Group* g, u32 k, u32 field) { return &g->posted[(3 * k + field) * GROUP_THREADS]; }
+
+// One of them; its sums are in wide_c.
+static __device__ void multiply(Env* env, Thread* first, Group* g, u32 k) {
+    u64 da = *posted(g, k, 0), db = *posted(g, k, 1), how = *posted(g, k, 2) & FULL;
     Thread* t = launch_of(env)->check_sync ? first : 0;
-    u32 n = columns_of(how), deep = 32 / size_of(a_type(how));
+    u32 n = columns_of(how), deep = 32 / size_of(a_type(how)), site = (u32)(*posted(g, k, 2) >> 32);
     double *a = (double*)g->wide_a, *b = (double*)g->wide_b;
-    u32 committed = extra_of(env, first->linear)->products;
+    u32 committed = g->committed[0];
     Seen of_a = {}, of_b = {};
+    Operand first_operand = operand_a(da, how), second = operand_b(db, how);
+    first->site = site;
+    of_a.t = of_b.t = t;
     of_a.agent = of_b.agent = t ? begin_agent(env, first, AGENT_PRODUCT, committed) : NO_AGENT;
-    if (t && !has(how, REGISTERS_A)) check_descriptor(env, t, first->arg0, 0, 64, has(how, TRANSPOSED_A), &of_a);
-    if (t) check_descriptor(env, t, first->arg1, 1, n, has(how, TRANSPOSED_B), &of_b);
-    if (has(how, REGISTERS_A)) read_a_registers(g, how, has(how, NEGATIVE_A) ? -1 : 1);
-    else read_operand(env, first->arg0, 64, a_type(how), has(how, TRANSPOSED_A), has(how, NEGATIVE_A) ? -1 : 1, a, deep, 1, t, &of_a);
-    read_operand(env, first->arg1, n, b_type(how), has(how, TRANSPOSED_B), has(how, NEGATIVE_B) ? -1 : 1, b, 1, n, t, &of_b);
+    if (t && !has(how, REGISTERS_A)) check_descriptor(env, t, da, 0, 64, has(how, TRANSPOSED_A), &of_a);
+    if (t) check_descriptor(env, t, db, 1, n, has(how, TRANSPOSED_B), &of_b);
+    if (has(how, REGISTERS_A)) read_a_registers(g, how, &g->a[k * 4 * GROUP_THREADS]);
+    else read_operand(env, &first_operand, a, deep, 1, &of_a);
+    read_operand(env, &second, b, n, 0, &of_b);
+    if (has(how, NEGATIVE_A) != has(how, NEGATIVE_B)) negate(a, 64 * deep);
     u64 unset = of_a.unset ? of_a.unset : of_b.unset;
-    if (unset) record(env, first, first->site, FAULT_UNLANDED, unset, 0, 0, 0, env->block);
+    if (unset) record(env, first, site, FAULT_UNLANDED, unset, 0, 0, 0, env->block);
     bulks_of(env)->used = 1;
-    read_accumulators(g, how);
-    call_multiply((u64)a, (u64)b, (u64)g->wide_c, n, deep);
-    write_accumulators(g, how);
+    if (!has(how, SCALED)) clear_accumulators(g, how);
+    if (d_type(how) == WG_F32) call_multiply_float((u64)a, (u64)b, (u64)g->wide_c, n, deep);
+    else call_multiply_double((u64)a, (u64)b, (u64)g->wide_c, n, deep);
     if (g->count < MAX_FLIGHTS) {
         Flight* f = (Flight*)g->flights + g->count++;
-        f->da = first->arg0; f->db = first->arg1; f->hash = of_a.hash ^ 3 * of_b.hash; f->how = how;
-        f->site = first->site; f->group = committed;
+        f->da = da; f->db = db; f->hash = hash_of(&of_a, &of_b); f->how = how;
+        f->site = site; f->group = committed;
     }
+}
+
+// All threads of a group wait for the same products.
+static __device__ void multiply_group(Env* env, Thread* first, u32 count) {
+    Group* g = group_of(env, first->linear);
+    u64 how = *posted(g, 0, 2);
+    u32 floats = d_type(how) == WG_F32, which = (u32)how & (1u << SUMS | 511);
+    if (has(how, SCALED) && (g->stale || g->held != which)) read_accumulators(g, how);
+    for (u32 k = 0; k < count; k++) {
+        multiply(env, first, g, k);
+        if (k + 1 == count || !floats) write_accumulators(g, *posted(g, k, 2));
+        if (k + 1 < count && !floats) read_accumulators(g, how);  // rounded
+    }
+    g->held = floats ? which : 0; g->stale = 0;
     for (u32 i = 0; env->counting && i < bulks_of(env)->count; i++)
         if (is_load(kind_of(bulk(env, i)))) {
             overlap(env);
@@ -202,25 +253,43 @@ static __device__ void multiply_group(Env* env, Thread* first) {
         }
 }
 
+// How many products a thread of the group has begun as its first one has, in the same lines or, of optimised code, in others.
+static __device__ u32 begun_alike(Group* g, u32 thread, u32 count, u64 mask) {
+    u32 k = 0;
+    for (; k < count; k++) {
+        u64 apart = *posted(g, k, 0) ^ posted(g, k, 0)[thread] | *posted(g, k, 1) ^ posted(g, k, 1)[thread];
+        if (apart | (*posted(g, k, 2) ^ posted(g, k, 2)[thread]) & mask) break;
+    }
+    return k;
+}
+
 // Whether a group can go on: all of its threads have arrived at a product.
 static __device__ int serve_group(Env* env, Thread* first) {
-    for (u32 i = 0; i < GROUP_THREADS; i++)
+    u32 count = (u32)first->arg0;
+    Group* g = group_of(env, first->linear);
+    u64 alike = 1;
+    for (u32 i = 0; i < GROUP_THREADS; i++) {
         if (first[i].wait != WAIT_GROUP) return 0;
-    for (u32 i = 1; i < GROUP_THREADS; i++) {
-        Thread* t = first + i;
-        if (t->arg0 == first->arg0 && t->arg1 == first->arg1 && t->arg2 == first->arg2) continue;
-        record(env, first, first->site, FAULT_LANES_DIFFER, 0, 1, t->site, t->linear, env->block);
-        for (u32 k = 0; k < GROUP_THREADS; k++) first[k].wait = WAIT_EXITED;
+        alike &= first[i].arg0 == count;
+    }
+    for (u32 i = 0; i < 3 * count && alike; i++) alike = call_alike((u64)posted(g, 0, i));
+    for (u32 i = 1; i < GROUP_THREADS && !alike; i++) {
+        u32 fewer = first[i].arg0 < count ? (u32)first[i].arg0 : count;
+        u32 k = begun_alike(g, i, fewer, launch_of(env)->check_sync ? ~0ull : FULL);
+        if (k == count && first[i].arg0 == count) continue;
+        if (k == fewer) k--;
+        record(env, first, (u32)(*posted(g, k, 2) >> 32), FAULT_LANES_DIFFER, 0, 1, (u32)(posted(g, k, 2)[i] >> 32), first[i].linear, env->block);
+        for (u32 j = 0; j < GROUP_THREADS; j++) first[j].wait = WAIT_EXITED;
         env->faulted = 1;
         return 1;
     }
-    multiply_group(env, first);
+    multiply_group(env, first, count);
     for (u32 i = 0; i < GROUP_THREADS; i++) first[i].wait = WAIT_READY;
     return 1;
 }
 
 EXPORT int rt_wgmma_commit(Env* env, Thread* thread, u32 site) {
-    extra_of(env, thread->linear)->products++;
+    group_of(env, thread->linear)->committed[thread->linear % GROUP_THREADS]++;
     return 0;
 }
 
@@ -241,11 +310,11 @@ static __device__ void join_products(Env* env, Thread* thread, Group* g, u32 unt
 // All but the `pending` newest groups of products are complete. What they read must be what was there when they began.
 EXPORT int rt_wgmma_wait(Env* env, Thread* thread, u32 site, u64 pending) {
     Group* g = group_of(env, thread->linear);
-    u32 kept = 0, committed = extra_of(env, thread->linear)->products;
+    u32 kept = 0, committed = g->committed[thread->linear % GROUP_THREADS];
     for (u32 i = 0; i < g->count; i++) {
         Flight f = ((Flight*)g->flights)[i];
         if (f.group + pending >= committed) ((Flight*)g->flights)[kept++] = f;
-        else if (hash_of(env, f.da, f.db, f.how) != f.hash) record(env, thread, f.site, FAULT_OVERWRITTEN, 0, 0, site, thread->linear, env->block);
+        else if (hash_now(env, f.da, f.db, f.how) != f.hash) record(env, thread, f.site, FAULT_OVERWRITTEN, 0, 0, site, thread->linear, env->block);
     }
     g->count = kept;
     if (env->cells && committed > pending) join_products(env, thread, g, committed - (u32)pending);
