@@ -113,7 +113,7 @@ class KernelFault(BackwarpError):
     "shuffle-mask", "timeout", "assert", "invalid-address", "invalid-free", "invalid-texture", "stale-texel",
     "read-only", "stack-overflow", "order-dependent", "invalid-map", "stuck-at-phase", "too-many", "under-way",
     "unlanded", "refilled", "overwritten", "unfenced", "group-incomplete", "descriptor", "registers",
-    "ended-block", "unstarted-block", "no-rank", "cluster-barrier", "made-again".
+    "ended-block", "unstarted-block", "no-rank", "cluster-barrier", "made-again"; of a note, "parity".
     headline: NVIDIA's own wording. explanation: plain sentences; the first states what happened, the others what helps.
     array, index, shape: the element, as `array[b=0,c=2,h=7,w=0]`, and the shape of its array. access: as in Place, with its
     space, "global", "shared" ..., and its size in bytes; before: how many elements before its array it begins. absent: a mask

@@ -78,6 +78,7 @@ class Asked:
     expected: tuple[str, ...] = ()  # see run_results.HOW
     macros: tuple[str, ...] = ()  # NAME or NAME=VALUE
     shared: int = 0
+    cluster: tuple[int, ...] = ()  # () if the source says it
     folders: tuple[Path, ...] = ()
     seed: int = 0
     seconds: float = 60.0
@@ -276,7 +277,8 @@ def _variables(module, made: Given, text: str) -> dict:
 
 def _start(asked: Asked, module, made: Given, handles: dict, done: Run) -> Launch:
     passed = tuple(handles.get(n, value) for n, value in made.arguments.items())
-    return module.get_function(done.kernel)(done.grid, done.block, passed, shared_mem=asked.shared)
+    shape = dict(shared_mem=asked.shared, cluster=asked.cluster or None)
+    return module.get_function(done.kernel)(done.grid, done.block, passed, **shape)
 
 
 # ---- the file ------------------------------------------------------------------------------------------

@@ -111,6 +111,9 @@ class Sizes(click.ParamType):
     help="What an array is to hold afterwards: FILE.npy, or an expression of the arguments, as y=a*x+y.",
 )
 @click.option("-D", "macros", multiple=True, metavar="NAME[=VALUE]", help="Define a macro.")
+@click.option(
+    "--cluster", type=Sizes(), default=(), help="Blocks of a cluster, where the source does not say it."
+)
 @click.option("--shared", type=click.IntRange(0), default=0, help="Bytes of dynamic shared memory.")
 @click.option(
     "--include", "folders", multiple=True, type=click.Path(path_type=Path), help="Where headers may be."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import prod
 
 import numpy
 
@@ -82,12 +83,11 @@ class Limits:
     shared_per_block: int = 48 << 10  # unless more is requested
     shared_per_block_optin: int = 163 << 10
     constant: int = 64 << 10  # __constant__ memory of a file
-    cluster: int = 1  # blocks of a cluster
 
 
 def limits_of(target: str) -> Limits:
     """Of the virtual GPU, which is what PTX was compiled for: see `nvrtc.Ptx.target`."""
-    return Limits(shared_per_block_optin=227 << 10, cluster=8) if target == "sm_90a" else Limits()
+    return Limits(shared_per_block_optin=227 << 10) if target == "sm_90a" else Limits()
 
 
 def poison(shape, dtype) -> numpy.ndarray:
@@ -167,12 +167,17 @@ def check_shape(grid, block, shared: int, limits: Limits = Limits()) -> None:
         )
 
 
-def check_cluster(kernel: str, grid, cluster, limits: Limits) -> None:
-    """LaunchError for a grid that is not made of whole clusters, or clusters that are too large."""
-    blocks = cluster[0] * cluster[1] * cluster[2]
-    if blocks > limits.cluster:
+PORTABLE_CLUSTER, LARGEST_CLUSTER = 8, 16  # blocks; of devices of compute capability 9.0
+
+
+def check_cluster(kernel: str, grid, cluster, large: bool) -> None:
+    """LaunchError for a grid that is not made of whole clusters, or clusters that are too large. large: portable ones are not all
+    that the kernel allows."""
+    blocks, most = prod(cluster), LARGEST_CLUSTER if large else PORTABLE_CLUSTER
+    if blocks > most:
+        remedy = f" ({LARGEST_CLUSTER} where the kernel sets non_portable_cluster_size_allowed)" * (not large)
         raise LaunchError(
-            f"{kernel} has clusters of {blocks} blocks; the limit is {limits.cluster}",
+            f"{kernel} has clusters of {blocks} blocks; the limit is {most}{remedy}",
             "cudaErrorInvalidClusterSize",
         )
     for axis, n, size in zip("xyz", grid, cluster):
@@ -181,6 +186,45 @@ def check_cluster(kernel: str, grid, cluster, limits: Limits) -> None:
                 f"grid.{axis} is {n}; {kernel} has clusters of {size} blocks there, so it must be a multiple of {size}",
                 _CONFIGURATION,
             )
+
+
+def cluster_of(kernel: str, cluster, own: tuple[int, int, int]) -> tuple[int, int, int]:
+    """The cluster that a launch asks for. own: what the source says, (1, 1, 1) if nothing. LaunchError if they differ."""
+    cluster = triple(cluster, "cluster")
+    for axis, n in zip("xyz", cluster):
+        if n < 1:
+            raise LaunchError(f"cluster.{axis} is {n}; it is at least 1", _CONFIGURATION)
+    if own not in ((1, 1, 1), cluster):
+        raise LaunchError(
+            f"the launch asks for clusters of {cluster}; {kernel} has __cluster_dims__{own} in its source, which no launch changes",
+            "cudaErrorInvalidClusterSize",
+        )
+    return cluster
+
+
+class InClusters:
+    """A kernel that launches may run in clusters that its source does not name. non_portable_cluster_size_allowed: as CUDA's
+    attribute of a function, clusters may have 16 blocks."""
+
+    non_portable_cluster_size_allowed = False
+    _given: tuple[int, int, int] | None = None
+
+    @property
+    def cluster(self) -> tuple[int, int, int]:
+        """Blocks of a cluster in x, y and z."""
+        return self._given or self.info.cluster
+
+    def in_clusters(self, cluster):
+        """The kernel for launches in clusters of this shape. Errors: LaunchError."""
+        cluster = cluster_of(self.name, cluster, self.info.cluster)
+        kinds = self.__dict__.setdefault("_kinds", {})
+        if cluster not in kinds:
+            kinds[cluster] = type(self)(self.module, self._symbol, self.name)
+        found = kinds[cluster]
+        found._given = cluster
+        found.max_dynamic_shared_size_bytes = self.max_dynamic_shared_size_bytes
+        found.non_portable_cluster_size_allowed = self.non_portable_cluster_size_allowed
+        return found
 
 
 def check_arguments(kernel: str, sizes: tuple[int, ...], args: tuple, array_type: type, device) -> None:

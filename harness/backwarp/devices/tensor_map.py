@@ -57,6 +57,11 @@ class TensorMap:
         """Of an element."""
         return np.dtype(_STAND_IN.get(self.dtype, self.dtype)).itemsize
 
+    def get(self) -> np.ndarray:
+        """Its 128 bytes (uint8), for a member of a struct, a __constant__ variable or an array of maps; they are a map as long as
+        the array lives."""
+        return np.frombuffer(self.device.map_bytes(self), np.uint8).copy()
+
     @property
     def fields(self) -> dict[str, object]:
         """As plain data, without the array."""

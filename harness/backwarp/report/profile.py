@@ -135,7 +135,8 @@ def fitting(columns: list[tuple[str, list[str]]], room: int) -> list[tuple[str, 
 
 def counts_for_something(counts: dict) -> bool:
     return any(
-        name.endswith("_requests") or name in ("barriers", "divergent_branches") for name in counts
+        name.endswith("_requests") or name in ("barriers", "divergent_branches", "phase_waits")
+        for name in counts
     ) or bool(c.flops(counts))
 
 
@@ -192,6 +193,12 @@ def barriers(counts: dict) -> str:
     return number(counts.get("barriers", 0))
 
 
+def waits(counts: dict) -> str:
+    """Waits at mbarriers that did not find their phase complete, of all."""
+    n = counts.get("phase_waits", 0)
+    return f"{n - counts.get('phase_waits_complete', 0)}/{n}" if n else ""
+
+
 #: column headings and contents; an empty column is left out
 CELLS = (
     ("global\nreq.", requests),
@@ -204,6 +211,7 @@ CELLS = (
     ("\nFLOP", work),
     ("diver-\ngent", divergence),
     ("bar-\nriers", barriers),
+    ("waited/\nphases", waits),
 )
 SPARE = CELLS[2][0], CELLS[8][0], CELLS[1][0]  # columns that a narrow terminal goes without, the first first
 

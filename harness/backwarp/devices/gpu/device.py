@@ -30,14 +30,15 @@ from backwarp.devices.launching import (
     Limits,
     check_arguments,
     check_shape,
+    cluster_of,
     constant_bytes,
     triple,
     variable_array,
 )
 from backwarp.devices.nvrtc.compiler import Ptx
-from backwarp.devices.nvrtc.symbols import demangle, parameter_sizes, waits_for_grid
+from backwarp.devices.nvrtc.symbols import cluster_dimensions, demangle, parameter_sizes, waits_for_grid
 from backwarp.devices.tensor_map import TensorMap, tensor_map, tensor_map_im2col
-from backwarp.errors import DeviceError, KernelFault
+from backwarp.errors import DeviceError, KernelFault, LaunchError
 
 MINIMUM_DRIVER = 12000  # CUDA 12.0, driver 525
 _START_LIMIT = 120  # seconds for CUDA to start, and for requests that launch nothing
@@ -137,6 +138,10 @@ class GPU:
         return [array.get() for array in arrays]
 
     tensor_map, tensor_map_im2col = tensor_map, tensor_map_im2col
+
+    def map_bytes(self, tensor: TensorMap) -> bytes:
+        """See TensorMap.get."""
+        return self._ask("map_bytes", tensor.array.handle, tensor.fields).tobytes()
 
     def bind_texture(self, array: GpuArray, fields: dict) -> int:
         """Always a DeviceError: use CuPy's own textures."""
@@ -309,12 +314,19 @@ class GpuKernel:
         self.module, self.name, self.symbol = module, name, symbol
         self.params = parameter_sizes(module.compiled.text, symbol)
         self.cooperative = waits_for_grid(module.compiled.text, symbol)
+        self.cluster = cluster_dimensions(module.compiled.text, symbol)
         # As in CuPy: more than 48 KiB of shared memory must be requested by setting this.
         self.max_dynamic_shared_size_bytes: int | None = None
 
-    def __call__(self, grid, block, args, shared_mem: int = 0) -> Launch:
-        """Launches and waits. Raises KernelFault and LaunchError."""
+    def __call__(self, grid, block, args, shared_mem: int = 0, cluster=None) -> Launch:
+        """Launches and waits. cluster: only what the source says. Raises KernelFault and LaunchError."""
         device = self.module.device
+        if cluster is not None and cluster_of(self.name, cluster, self.cluster) != self.cluster:
+            wanted = ", ".join(map(str, triple(cluster, "cluster")))
+            raise LaunchError(
+                f"CuPy launches clusters that the source names: write __cluster_dims__({wanted}) before {self.name}",
+                "cudaErrorNotSupported",
+            )
         if device.recording:
             return device.recording.add(LaunchNode(self, grid, block, args, shared_mem))
         request = self.request(grid, block, args, shared_mem)

@@ -314,11 +314,15 @@ class Context:
         """A launch's arguments: addresses of arrays, and values."""
         return tuple(self._value(kind, value) for kind, value in args)
 
+    def map_bytes(self, array: int, fields: dict) -> numpy.ndarray:
+        """A tensor map, see TensorMap.fields, as a value."""
+        from backwarp.devices.gpu.tensor_maps import encoded
+
+        return numpy.asarray(encoded(self.arrays[array].pointer, fields))
+
     def _value(self, kind: str, value):
         if kind == "map":
-            from backwarp.devices.gpu.tensor_maps import encoded
-
-            return numpy.asarray(encoded(self.arrays[value[0]].pointer, value[1]))
+            return self.map_bytes(*value)
         return numpy.array(self.arrays[value].pointer, numpy.uint64) if kind == "array" else value
 
     def _function(self, module: int, symbol: str):

@@ -126,3 +126,11 @@ def waits_for_grid(ptx: str, symbol: str) -> bool:
     optimised PTX it is inlined into the kernel."""
     body = re.search(rf"\.entry\s+{re.escape(symbol)}\s*\(.*?^}}", ptx, re.MULTILINE | re.DOTALL)
     return bool(body) and "%envreg" in body[0]
+
+
+def cluster_dimensions(ptx: str, symbol: str) -> tuple[int, int, int]:
+    """Blocks of a cluster in x, y and z, as the source says; (1, 1, 1) where it says nothing."""
+    head = re.search(rf"\.entry\s+{re.escape(symbol)}\s*\([^{{]*", ptx)
+    found = re.search(r"\.reqnctapercluster\s+([\d, ]+)", head[0]) if head else None
+    x, y, z = (*(int(n) for n in found[1].split(",")), 1, 1)[:3] if found else (1, 1, 1)
+    return x, y, z

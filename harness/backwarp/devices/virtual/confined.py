@@ -15,7 +15,15 @@ import numpy as np
 
 from ...errors import CompileError, DeviceError, KernelFault, LaunchError
 from ..graphs import CopyNode, Graph, LaunchNode, refuse_while_recording
-from ..launching import CompiledFile, Launch, check_arguments, constant_bytes, triple, variable_array
+from ..launching import (
+    CompiledFile,
+    InClusters,
+    Launch,
+    check_arguments,
+    constant_bytes,
+    triple,
+    variable_array,
+)
 from ..tensor_map import TensorMap, tensor_map, tensor_map_im2col
 from ..texture import SurfaceObject
 from . import REASON
@@ -27,6 +35,7 @@ from .confined_process import GRACE, PROCESS, START, Process
 from .plan import LIMITS, check_launch
 from .run.arena import arena_sizes, slots_start
 from .run.record import MOST_BLOCKS
+from .run.tensor_maps import map_bytes
 from .run.workers import STEP_BUDGET, available_cores
 from .runtime.abi import GRANULE
 
@@ -118,7 +127,7 @@ class ConfinedGPU:
             raise self.process.nonsense()
         return [array.runs(each) for array, each in zip(arrays, found, strict=True)]
 
-    tensor_map, tensor_map_im2col = tensor_map, tensor_map_im2col
+    tensor_map, tensor_map_im2col, map_bytes = tensor_map, tensor_map_im2col, map_bytes
 
     def bind_texture(self, array: ConfinedArray, fields: dict) -> int:
         """See VirtualGPU.bind_texture."""
@@ -315,7 +324,7 @@ class ConfinedModule(CompiledFile):
         return ()
 
 
-class ConfinedKernel:
+class ConfinedKernel(InClusters):
     """A kernel, called like CuPy's RawKernel. params: bytes of each parameter."""
 
     def __init__(self, module: ConfinedModule, symbol: str, name: str):
@@ -333,8 +342,10 @@ class ConfinedKernel:
         made = ConfinedModule(module.device, module.request, module.quick, fixed)
         return made.get_function(self.name)
 
-    def __call__(self, grid, block, args, shared_mem: int = 0) -> Launch:
-        """Launch and wait. Errors: LaunchError, KernelFault."""
+    def __call__(self, grid, block, args, shared_mem: int = 0, cluster=None) -> Launch:
+        """Launch and wait; see kernel.Kernel. Errors: LaunchError, KernelFault."""
+        if cluster is not None:
+            return self.in_clusters(cluster)(grid, block, args, shared_mem)
         module, device = self.module, self.module.device
         if device.recording:
             grid, block = triple(grid, "grid"), triple(block, "block")
@@ -376,7 +387,8 @@ class ConfinedKernel:
         check_launch(self, grid, block, shared_mem)
         check_arguments(self.name, self.params, tuple(args), ConfinedArray, device)
         packed = [_packed(a) for a in args]
-        return module.number(), self.name, grid, block, packed, int(shared_mem), device.settings()
+        name = (self.name, self._given) if self._given else self.name
+        return module.number(), name, grid, block, packed, int(shared_mem), device.settings()
 
 
 class ConfinedGraph(Graph):

@@ -214,11 +214,14 @@ class Handles:
         return self.arrays[value] if kind == "array" else value
 
 
-def _kernel(module: Module, name: str) -> Kernel:
-    """A kernel without a limit on shared memory: the parent has already checked the launch."""
+def _kernel(module: Module, name: str | tuple) -> Kernel:
+    """A kernel without limits on shared memory and clusters: the parent has already checked the launch. name: and what clusters it
+    asks for."""
+    name, *cluster = name if isinstance(name, tuple) else (name,)
     kernel = module.get_function(name)
     kernel.max_dynamic_shared_size_bytes = limits_of(module.compiled.target).shared_per_block_optin
-    return kernel
+    kernel.non_portable_cluster_size_allowed = True
+    return kernel.in_clusters(*cluster) if cluster else kernel
 
 
 VERBS = (

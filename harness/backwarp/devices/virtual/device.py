@@ -36,6 +36,7 @@ from .run.heap import Heap
 from .run.printf import Output
 from .run.record import MOST_BLOCKS
 from .run.tally import Tally
+from .run.tensor_maps import map_bytes
 from .run.textures import Textures
 from .run.workers import (
     STEP_BUDGET,
@@ -189,7 +190,7 @@ class VirtualGPU:
             self.arena.guard.add(made.start, [made])
         return Array(self, made, tuple(shape), dtype)
 
-    tensor_map, tensor_map_im2col = tensor_map, tensor_map_im2col
+    tensor_map, tensor_map_im2col, map_bytes = tensor_map, tensor_map_im2col, map_bytes
 
     def bind_texture(self, array: Array, fields: dict) -> int:
         """The number of a texture or surface object, see `backwarp.devices.texture`. fields: the fields of a

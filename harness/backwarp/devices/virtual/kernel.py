@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..graphs import LaunchNode, refuse_while_recording
-from ..launching import Launch, triple
+from ..launching import InClusters, Launch, triple
 from .compile.modules import KernelInfo, fixed_to
 from .launch import Execution, Stopwatch
 from .plan import LIMITS, Packer, Plan
@@ -22,7 +22,7 @@ MOST_PLANS = 64  # kept per kernel
 LARGE = 1 << 16  # threads whose work may take longer than it takes to compile better code
 
 
-class Kernel:
+class Kernel(InClusters):
     """A kernel, called like CuPy's RawKernel. params: bytes of each parameter."""
 
     def __init__(self, module: Module, symbol: str, name: str):
@@ -39,7 +39,8 @@ class Kernel:
 
     def own_plan(self, grid, block, shared_mem: int) -> Plan:
         """The same, of a kernel `for_blocks` of this shape."""
-        key = grid, block, shared_mem, self.max_dynamic_shared_size_bytes, self.module.device.settings
+        limits = self.max_dynamic_shared_size_bytes, self.non_portable_cluster_size_allowed
+        key = grid, block, shared_mem, limits, self.module.device.settings
         found = self._plans.get(key)
         if found is None or found.executable is not self.module.executable:
             if found or len(self._plans) == MOST_PLANS:
@@ -71,6 +72,8 @@ class Kernel:
             self._versions[module] = Kernel(module, self._symbol, self.name)
         found = self._versions[module]
         found.max_dynamic_shared_size_bytes = self.max_dynamic_shared_size_bytes
+        found.non_portable_cluster_size_allowed = self.non_portable_cluster_size_allowed
+        found._given = self._given
         return found
 
     def request(self, grid, block, args, shared_mem: int) -> bytes:
@@ -95,9 +98,11 @@ class Kernel:
         module = self.module.device._compile(self.module.request, fixed_to(self.info.name, args, block))
         return module.get_function(self.name)
 
-    def __call__(self, grid, block, args, shared_mem: int = 0) -> Launch | LaunchNode:
-        """Launch and wait; while a graph is being recorded, add a LaunchNode to it. Errors: LaunchError,
-        KernelFault (further faults of the run in `.more`)."""
+    def __call__(self, grid, block, args, shared_mem: int = 0, cluster=None) -> Launch | LaunchNode:
+        """Launch and wait; while a graph is being recorded, add a LaunchNode to it. cluster: blocks of a cluster, as with
+        cudaLaunchAttributeClusterDimension. Errors: LaunchError, KernelFault (further faults of the run in `.more`)."""
+        if cluster is not None:
+            return self.in_clusters(cluster)(grid, block, args, shared_mem)
         grid, block = triple(grid, "grid"), triple(block, "block")
         module, device = self.module, self.module.device
         if device.recording:

@@ -230,7 +230,7 @@ class Execution:
         if self.arena.pool:
             self._start_racecheck(launch)
         if device.tally:
-            device.tally.start(self.module.lowered.segments, plan.slots, device.keep_requests)
+            device.tally.start(self.module.lowered, plan.slots, device.keep_requests)
         if device.keep_rows:
             self.recording = record.Recording(self, launch)
         if self.module.tracking or self.arena.following:

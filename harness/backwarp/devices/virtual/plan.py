@@ -57,7 +57,7 @@ class Plan:
         check_launch(kernel, grid, block, shared_mem)
         self.executable, self.run, self.deep = module.executable, module.executable.run, info.recursive
         self.grid_sync, self.threads, self.blocks = info.grid_sync, prod(block), prod(grid)
-        self.cluster = prod(info.cluster)
+        self.cluster = prod(kernel.cluster) if info.clustered else 1  # nothing can tell else
         self.plain = is_plain(kernel)
         self.slots = self._slots(device, info)
         together, one_row = info.together, block[0] == self.threads >= info.together
@@ -79,7 +79,7 @@ class Plan:
         )
         for name, extent in (("grid", grid), ("block", block)):
             values |= {f"{name}_{axis}": size for axis, size in zip("xyz", extent)}
-        for axis, blocks, size in zip("xyz", grid, info.cluster):
+        for axis, blocks, size in zip("xyz", grid, kernel.cluster):
             values |= {f"cluster_{axis}": size, f"nclusterid_{axis}": blocks // size}
         self.launch = abi.Launch(
             **values,
@@ -217,7 +217,7 @@ def check_launch(kernel: Kernel, grid, block, shared_mem: int) -> None:
     """Refuse what CUDA refuses, in CUDA's terms. Errors: LaunchError."""
     static, limits = kernel.info.shared_static, limits_of(kernel.module.compiled.target)
     check_shape(grid, block, static + max(shared_mem, 0), limits)
-    check_cluster(kernel.name, grid, kernel.info.cluster, limits)
+    check_cluster(kernel.name, grid, kernel.cluster, kernel.non_portable_cluster_size_allowed)
     threads = block[0] * block[1] * block[2]
     if kernel.info.max_threads and threads > kernel.info.max_threads:
         raise LaunchError(

@@ -104,6 +104,48 @@ def _run(dev, source: str, name: str, size: int):
     return y.get(), wanted
 
 
+_OWN = "__cluster_dims__(CLUSTER)"
+
+
+@pytest.mark.parametrize("checks", ["memory", "full"])
+def test_a_launch_says_how_large_clusters_are(checks):
+    threads, count, most, expected = KERNELS["sum"]
+    for size in (2, 16):
+        source = _source("sum", size, (_OWN, ""))
+        x = _integers(CLUSTERS * count(size), most)
+        dev, wanted = device(checks), expected(x, size)
+        kernel, y = (
+            _module(dev, source).get_function("sum"),
+            dev.array(np.zeros_like(wanted, x.dtype), name="y"),
+        )
+        kernel.non_portable_cluster_size_allowed = size == 16
+        kernel(CLUSTERS * size, threads, (dev.array(x, name="x"), y), cluster=size)
+        assert (y.get() == wanted).all(), size
+
+
+@pytest.mark.parametrize(
+    "own, cluster, grid, message",
+    [
+        ("", (3, 1, 1), 4, "multiple of 3"),
+        ("", 16, 16, "16 where the kernel sets non_portable"),
+        ("", (0, 1, 1), 4, "cluster.x is 0"),
+        ("", 2.5, 4, "whole numbers"),
+        ("__cluster_dims__(2, 1, 1)", (4, 1, 1), 4, "no launch changes"),
+        ("__cluster_dims__(2, 1, 1)", 2, 4, ""),
+    ],
+)
+def test_clusters_that_a_launch_cannot_have(own, cluster, grid, message):
+    source = f'extern "C" __global__ void {own} k(int* y) {{ y[blockIdx.x] = blockIdx.x + 1; }}'
+    dev = device("memory")
+    kernel, y = _module(dev, source).get_function("k"), dev.array(np.zeros(grid, np.int32))
+    if not message:
+        kernel(grid, 1, (y,), cluster=cluster)
+        return
+    with pytest.raises(LaunchError) as refused:
+        kernel(grid, 1, (y,), cluster=cluster)
+    assert message in str(refused.value) and not y.get().any()
+
+
 @pytest.mark.parametrize("checks", ["memory", "full", "count", "none"])
 @pytest.mark.parametrize("size", [2, 4, 8])
 def test_right_kernels(checks, size):

@@ -128,6 +128,7 @@ def _info(f: Function, unit: Unit, coroutine: bool) -> KernelInfo:
 def _clustered(f: Function, unit: Unit) -> bool:
     """Whether a kernel has anything of clusters."""
     meets = unit.graph.any(f.name, lambda op: op.collective == "cluster" or op.base in ("mapa", "getctarank"))
+    meets = meets or unit.graph.any(f.name, lambda op: "multicast::cluster" in op.mods)
     reads = any(unit.graph.reads_special(f.name, name) for name in ("%cluster", "%ncluster", "%is_explicit"))
     return f.cluster != (1, 1, 1) or meets or reads
 

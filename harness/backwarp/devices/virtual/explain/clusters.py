@@ -43,7 +43,7 @@ def _elsewhere(d: Diagnosis, record, headline: str, why: str) -> dict:
 
 
 def no_rank(d: Diagnosis, record) -> dict:
-    extra, blocks = int(record["extra"]), prod(d.run.kernel.info.cluster)
+    extra, blocks = int(record["extra"]), prod(d.run.kernel.cluster)
     ranks = (
         f"a cluster here has {blocks} block{'s' * (blocks > 1)}, rank{'s 0 to' * (blocks > 1)} {blocks - 1}"
     )

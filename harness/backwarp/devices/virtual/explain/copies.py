@@ -60,7 +60,7 @@ def stuck(d: Diagnosis, record) -> dict:
     return fields | dict(
         headline="Deadlock at an mbarrier",
         other=other,
-        explanation=f"All threads of the {'cluster' if prod(d.run.kernel.info.cluster) > 1 else 'block'} wait, and this phase still expects {' and '.join(missing)}. {last}; {copies}.",
+        explanation=f"All threads of the {'cluster' if prod(d.run.kernel.cluster) > 1 else 'block'} wait, and this phase still expects {' and '.join(missing)}. {last}; {copies}.",
     )
 
 
@@ -88,6 +88,15 @@ def made_again(d: Diagnosis, record) -> dict:
         other=other,
         explanation=f"{name} is a barrier already, made in line {other.line}, and has been used: initialise it once, before the loop,"
         " and let its phases alternate; or first invalidate it (mbarrier.inval) when nobody waits for it any more.",
+    )
+
+
+def parity(d: Diagnosis, record) -> dict:
+    given = int(record["extra"])
+    return d.place_in_memory(record)[0] | dict(
+        headline="A parity that is neither 0 nor 1",
+        explanation=f"This waits for a phase of parity {given:,}: the PTX manual has 0 and 1, and the lowest bit is taken here. Keep a"
+        " parity and flip it, or pass `count & 1`.",
     )
 
 

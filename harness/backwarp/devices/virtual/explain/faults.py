@@ -36,7 +36,7 @@ from .owners import Owners, element
 from .races import Race, Told
 from .wording import coordinates, named, space_name, threads_of
 
-NOTES = {"exited-early", "same-write"}
+NOTES = {"exited-early", "same-write", "parity"}
 RACES = {"race", "warp-race", "same-value"}
 #: faults counted once per thread
 _COUNTED = {
@@ -378,6 +378,7 @@ _DESCRIBE = {
     "stuck-at-phase": copies.stuck,
     "too-many": copies.too_many,
     "made-again": copies.made_again,
+    "parity": copies.parity,
     "descriptor": products.descriptor,
     "registers": products.registers,
     "under-way": copies.under_way,

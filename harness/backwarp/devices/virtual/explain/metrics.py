@@ -172,7 +172,6 @@ OF_NO_LINE = {
     "async_copies_idle",
     "bulk_bytes",
     "flops_tensor_overlapped",
-    "phase_waits_complete",
 }
 
 
@@ -244,11 +243,14 @@ def kinds(op: Op) -> dict[str, int]:
 # -- from what was counted to METRICS --------------------------------------------------------------------
 
 
-def collect(segments, counted, totals, known, split: int = 0, more: dict[str, int] | None = None) -> dict:
+def collect(
+    segments, counted, totals, known, split: int = 0, more: dict[str, int] | None = None, complete=()
+) -> dict:
     """`launch.counters`.
 
     segments: counting.CountedSegment, indexed like `counted` (abi: Segment). totals (abi: Total): three per
-    access, by SPACES, in segment order. known: all lines of the segments. more: the metrics OF_NO_LINE.
+    access, by SPACES, in segment order. known: all lines of the segments. more: the metrics OF_NO_LINE. complete: (line, waits that found
+    their phase complete).
     """
     lines: dict[int, Counter] = {}
     for i in np.flatnonzero(counted["threads"][: len(segments)]).tolist():  # few, in a file of many kernels
@@ -269,6 +271,8 @@ def collect(segments, counted, totals, known, split: int = 0, more: dict[str, in
         for at in np.flatnonzero(requests).tolist():
             access, space = segment.accesses[at // 3], SPACES[at % 3]
             lines.setdefault(access.line, Counter()).update(_of_access(access, space, totals[first + at]))
+    for at, number in complete:
+        lines.setdefault(at, Counter())["phase_waits_complete"] += number
     whole = Counter()
     for line in lines.values():
         _add_flops(line)

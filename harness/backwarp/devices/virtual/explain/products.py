@@ -106,6 +106,12 @@ def descriptor(d: Diagnosis, record) -> dict:
             f"The descriptor of {operand} says that the next 8 rows begin {given:,} bytes further on; with its swizzle,"
             f" {_SWIZZLES[wanted]}, 8 rows take {8 * row:,} bytes."
         )
+    elif why == 3:
+        after = f"{row // 2} elements of M or N" if extra >> 3 & 1 else "8 elements of K"
+        said = (
+            f"{operand} is transposed, and its descriptor says that the next {after} begin {given:,} bytes further on; with its swizzle,"
+            f" {_SWIZZLES[wanted]}, a block of {row // 2} x 8 elements takes {8 * row:,} bytes."
+        )
     else:
         place, name = d.place_in_memory(record)
         other = d.place(record["other_site"], 0, record["block"])
@@ -162,9 +168,12 @@ def unfenced(d: Diagnosis, record) -> dict:
     """Of copies too."""
     other = d.place(record["other_site"], record["other_thread"], record["block"])
     fields, name = d.place_in_memory(record)
+    fence, does = (
+        ("fence.proxy.async.global", "comes to") if record["extra"] else ("fence.proxy.async", "reads")
+    )
     return fields | dict(
         headline="fence.proxy.async is missing",
         other=other,
-        explanation=f"This reads {name}, which line {other.line} has stored the ordinary way. Between the two,"
-        " fence.proxy.async is missing: who stores executes it, and then the barrier.",
+        explanation=f"This {does} {name}, which line {other.line} has stored the ordinary way. Between the two,"
+        f" {fence} is missing: who stores executes it, and then the barrier.",
     )

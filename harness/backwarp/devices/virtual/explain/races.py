@@ -307,7 +307,7 @@ class Told:
 
     def _in_one_cluster(self) -> bool:
         """Are both threads in blocks of one cluster, which can meet?"""
-        sizes = self.diagnosis.run.kernel.info.cluster
+        sizes = self.diagnosis.run.kernel.cluster
         places = zip(self.shown.first.block, self.shown.last.block, sizes, strict=True)
         return all(a // size == b // size for a, b, size in places)
 

@@ -25,8 +25,10 @@ def run(function: Function, facts: Facts) -> None:
         if not isinstance(ins, Instruction):
             continue
         if ins.op.is_fence:
-            of_copies = "proxy" in ins.op.mods and any(m.startswith("async") for m in ins.op.mods)
-            what = SCOPES.index(ins.op.scope) | FENCE_SC * ins.op.is_sc | FENCE_PROXY * of_copies
+            of_copies = "proxy" in ins.op.mods and "async" in ins.op.mods
+            what = SCOPES.index(ins.op.scope) | FENCE_SC * ins.op.is_sc
+            for space, bit in zip(("shared", "global"), FENCE_PROXY):
+                what |= bit * (of_copies and ins.op.space in (space, "generic"))
             inserts.after(ins, mark("runtime", "rt_fence", what, at=ins))
         if ins.op.flow == "call" or ins.op.texture:
             for field in _told(function, facts, ins):

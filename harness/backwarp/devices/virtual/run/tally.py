@@ -26,7 +26,6 @@ _WHOLE = {
     "async_copies_idle": "idle_copies",
     "bulk_bytes": "bulk_bytes",
     "flops_tensor_overlapped": "overlapped",
-    "phase_waits_complete": "complete",
 }
 
 
@@ -45,8 +44,9 @@ class Tally:
         self._pool = np.frombuffer(self._map, np.uint8)
         self.segments, self._fresh, self._lines = None, (), set()
 
-    def start(self, segments, slots: int, keep: int = 0) -> None:
-        """Before a launch that uses a number of slots: resets everything. keep: requests to record."""
+    def start(self, lowered, slots: int, keep: int = 0) -> None:
+        """Before a launch of a module that uses a number of slots: resets everything. keep: requests to record."""
+        segments, self.sites = lowered.segments, lowered.sites
         size = min(_MOST, self._pool.size // (slots * _WARPS))  # bytes per warp, a power of two
         self.tables = abi.array("Table", slots * _WARPS)
         base = self._pool.ctypes.data + np.arange(len(self.tables)) * size
@@ -67,6 +67,8 @@ class Tally:
             self.accesses.ctypes.data,
         )
         self.counting["totals"] = self.totals.ctypes.data
+        self.complete = np.zeros(len(self.sites) + 1, np.uint64)
+        self.counting["complete"] = self.complete.ctypes.data
         self.kept = abi.array("Request", keep)
         self.counting["kept"] = self.kept.ctypes.data
         self.counting["kept_end"] = self.kept.ctypes.data + keep * self.kept.itemsize
@@ -77,7 +79,8 @@ class Tally:
         self._map.madvise(mmap.MADV_DONTNEED)  # give back the memory
         split = int(self.counting["split"][0])
         more = {metric: int(self.counting[name][0]) for metric, name in _WHOLE.items()}
-        return collect(self.segments, self.counted, self.totals, self._lines, split, more)
+        complete = [(self.sites[i][0].line, int(self.complete[i])) for i in np.flatnonzero(self.complete)]
+        return collect(self.segments, self.counted, self.totals, self._lines, split, more, complete)
 
     def requests(self) -> list[Request]:
         """The first requests of the launch: warp by warp from one barrier to the next, each warp's in order."""

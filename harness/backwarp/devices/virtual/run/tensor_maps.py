@@ -8,6 +8,11 @@ from ...tensor_map import FILLS, SWIZZLES, TensorMap
 from ..runtime import abi
 
 
+def map_bytes(device, tensor: TensorMap) -> bytes:
+    """Of a tensor of this device: see TensorMap.get."""
+    return encoded(tensor, tensor.array.pointer)
+
+
 def encoded(tensor: TensorMap, address: int) -> bytes:
     """A kernel's argument. address: of the tensor's memory, on the device."""
     row = np.zeros((), abi.DTYPES["TensorMap"])

@@ -57,7 +57,7 @@ SUMS, MOST_SUMS = 2, 128  # lists of its sums that are kept for it; registers in
 MAX_AGENTS = 1 << 10  # copies and products of a block that racecheck tells apart
 LAST_ARRIVALS = 64  # at barriers in memory, that are remembered
 MAX_RECORDS = 64  # faults kept
-MOST_CLUSTER = 8  # blocks of a cluster
+MOST_CLUSTER = 16  # blocks of a cluster
 STOP_AFTER = 4096  # faults after which no further block starts
 SLICE = 1 << 12  # back edges between two checks of the watchdog
 SHARERS = 64  # threads that take turns; if there are more, each has a shorter slice
@@ -124,7 +124,10 @@ INFO_FINAL = 1 << 19  # the thread may end after it while others go on to a barr
 #: whom synchronisation reaches, beside the block
 SCOPES = ("cta", "cluster", "gpu", "sys")
 FENCE_SC = 4  # beside the scope of a fence: all of kind sc have one order
-FENCE_PROXY = 8  # what the thread has written is known to asynchronous copies and products
+FENCE_PROXY = (
+    8,
+    16,
+)  # what the thread has written in shared memory, in global memory, is known to asynchronous copies and products
 #: threads are ordered alike: lanes by barriers and collectives of their whole warp only, warps by barriers of their whole
 #: block only, blocks not at all
 SYMMETRIC_LANES, SYMMETRIC_WARPS, SYMMETRIC_BLOCKS = 1, 2, 4
@@ -146,7 +149,7 @@ FAULTS = """
     none out-of-bounds misaligned read-only timeout assert trap stack-overflow barrier-divergence
     shuffle-mask exited-early uninitialised-read race warp-race same-write went-round missing-block
     lanes-differ invalid-free invalid-texture outside-surface stale-texel same-value invalid-map stuck-at-phase
-    under-way unlanded overwritten refilled group-incomplete unfenced too-many descriptor registers made-again
+    under-way unlanded overwritten refilled group-incomplete unfenced too-many descriptor registers made-again parity
     ended-block unstarted-block no-rank cluster-barrier
 """.split()
 #: the origin of an unset value is a number: an address, what lies there (ORIGINS), and the site of the first read
@@ -221,7 +224,7 @@ _FOR_CUDA = """
     MAX_RECORDS STOP_AFTER SLICE SPIN_SLICE GIVEN_UP SHARERS TURNS TURN_SLICE FEW_LOOKS PATIENCE PATIENT
     CACHE_LINE MAX_THREADS MAX_COPIES MAX_DEPTH STACK_BYTES READ WRITE INIT PARTIAL INFO_WRITE
     INFO_ATOMIC INFO_SHARED INFO_VOLATILE INFO_VALUE ORIGIN_KIND ORIGIN_SITE INFO_RELEASE INFO_ACQUIRE
-    INFO_FINAL INFO_BLIND INFO_SEEN SCOPE_SHIFT FENCE_SC FENCE_PROXY MAX_AGENTS ASYNCHRONOUS SYMMETRIC_LANES SYMMETRIC_WARPS SYMMETRIC_BLOCKS STOP_AFTER_RACES
+    INFO_FINAL INFO_BLIND INFO_SEEN SCOPE_SHIFT FENCE_SC MAX_AGENTS ASYNCHRONOUS SYMMETRIC_LANES SYMMETRIC_WARPS SYMMETRIC_BLOCKS STOP_AFTER_RACES
     HAZARDS PLACES PHASES DEAD_FAULT TIMEOUT_SPENT TIMEOUT_BLOCKS TIMEOUT_WAITED
     TIMEOUT_WAITING TIMEOUT_CALLED SHARED_WINDOW SLOT_BYTES LOCAL_START SHARED_START LOCAL_GUARD FRAMES_FULL
     HEAP_LIMIT HEAP_BYTES HEAP_BLOCKS HEAP_GUARD TEXTURES FAULTY ALL_RIGHT LOOKS WHO_WARP WHO_SEVERAL WORD_BEFORE WORD_OTHERS WORD_OF_WARP WORD_UNSEEN WORD_WRITTEN WORD_WROTE SUSPECT_UNSET SUSPECT_RACE

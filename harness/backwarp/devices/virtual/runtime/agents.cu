@@ -52,11 +52,44 @@ static __device__ Visit visit_by(Env* env, u32 n, u32 site, u64 address, u32 siz
     return v;
 }
 
-// An agent that thread `t` starts accesses a granule or a part of it. swizzle: of what it brings, see read_as.
-static __device__ void touch(Env* env, Thread* t, u32 n, u32 site, u64 address, u32 size, u32 info, u32 swizzle) {
+// Whether some lanes' stores, of this block, have reached a fence.proxy.async that one of `n` threads knows of.
+static __device__ int is_fenced(Env* env, Thread* t, u32 n, u32 fence, u32 place, u32 stamp, u32 lanes) {
+    for (u32 k = 0; k < n; k++) {
+        u64 clock = fence_clock(env, t->linear + k, fence);
+        if (clock && !not_known(env, clock, place, stamp, lanes)) return 1;
+    }
+    return 0;
+}
+
+// What is in global memory where an agent comes: threads of this block have stored it, and no fence.proxy.async has shown it to the
+// copy; other agents update it in another way, so that the result depends on their order.
+static __device__ void look_at_others(Env* env, Thread* t, Visit* v) {
+    Cell* c = cell_of(env, v->address);
+    u32 copied = 0;
+    if (c->tag != tag_of(env, v->address)) return;
+    for (Record* r = first_of(c); r; r = next_record(env, c, v->address, r, RESTLESS | CALM))
+        if (r->lanes && r->key & KEY_WRITE && r->place & AGENT && r->stamp > copied) copied = r->stamp;
+    for (Record* r = first_of(c); r; r = next_record(env, c, v->address, r, RESTLESS | CALM)) {
+        if (!(bytes_of(r->key) & bytes_of(v->key)) || !(r->key & KEY_WRITE)) continue;
+        for (u32 i = 0; i < 2; i++) {
+            u32 lanes = i ? r->lanes2 : r->lanes, place = i ? r->place2 : r->place, stamp = i ? r->stamp2 : r->stamp;
+            if (!lanes) break;
+            if (place & AGENT) {
+                int differ = r->key & v->key & KEY_STRONG && r->value != v->value;
+                if (differ && (lanes = unordered(env, t, place, stamp, lanes))) race(env, t, v, bytes_of(r->key) & bytes_of(v->key), r->key, place, lanes, FAULT_RACE);
+            } else if (place / 32 == (u32)env->block && stamp > copied && !is_fenced(env, t, 1, PROXY + 1, place, stamp, lanes))
+                record(env, t, v->site, FAULT_UNFENCED, v->address, 1, r->key & KEY_SITE, (place & 31) * 32 + __ffs(lanes) - 1, place / 32);
+        }
+    }
+}
+
+// An agent that thread `t` starts accesses a granule or a part of it. value: of what it brings, the swizzle, see read_as; of an update,
+// which one.
+static __device__ void touch(Env* env, Thread* t, u32 n, u32 site, u64 address, u32 size, u32 info, u32 value) {
     if (n == NO_AGENT) return;
     Visit v = visit_by(env, n, site, address, size, info | (info & STRONG ? SCOPE_GPU << SCOPE_SHIFT : 0));
-    v.value = swizzle;
+    v.value = value;
+    if (address < env->arena_size / 2) look_at_others(env, t, &v);
     visit(env, t, &v);
 }
 
@@ -64,17 +97,8 @@ static __device__ void touch(Env* env, Thread* t, u32 n, u32 site, u64 address, 
 // is there has to lie, in bits and plus 1; 0: anyhow. operand: 0 or 1, of a product. off: bytes of its tile past the pattern's begin.
 struct Reads { u32 place, stamp, lanes, swizzle, operand, off; };
 
-enum { DESCRIPTOR_START, DESCRIPTOR_STRIDE, DESCRIPTOR_SWIZZLE };
+enum { DESCRIPTOR_START, DESCRIPTOR_STRIDE, DESCRIPTOR_SWIZZLE, DESCRIPTOR_LEADING };
 static __device__ u64 misfit(u32 why, u32 operand, u32 given, u32 wanted) { return why | operand << 2 | (u64)given << 8 | (u64)wanted << 32; }
-
-// Whether some lanes' stores, of this block, have reached a fence.proxy.async that one of `n` threads knows of.
-static __device__ int is_fenced(Env* env, Thread* t, u32 n, u32 place, u32 stamp, u32 lanes) {
-    for (u32 k = 0; k < n; k++) {
-        u64 clock = fence_clock(env, t->linear + k, 4);
-        if (clock && !not_known(env, clock, place, stamp, lanes)) return 1;
-    }
-    return 0;
-}
 
 // Such a read of shared memory, and whether it may find what others have stored there. n: the threads from `t` on that
 // read together, warp by warp.
@@ -102,7 +126,7 @@ static __device__ void read_as(Env* env, Thread* t, u32 n, u32 agent, u32 site, 
         for (u32 k = 0; k < n; k += 32) wrong |= compare(env, t + k, &v, r);
         for (u32 i = 0; i < 2 && !(r->place & AGENT); i++) {
             u32 lanes = i ? r->lanes2 : r->lanes, place = i ? r->place2 : r->place, stamp = i ? r->stamp2 : r->stamp;
-            if (!lanes || is_fenced(env, t, n, place, stamp, lanes)) continue;
+            if (!lanes || is_fenced(env, t, n, PROXY, place, stamp, lanes)) continue;
             wrong = 1;
             if (stamp > copied) record(env, t, site, FAULT_UNFENCED, address, 0, r->key & KEY_SITE, (place & 31) * 32 + __ffs(lanes) - 1, place / 32);
         }

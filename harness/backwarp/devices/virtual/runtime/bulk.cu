@@ -296,7 +296,7 @@ static __device__ __forceinline__ long long mb_bytes(u64 word) { return (long lo
 // Whether the phase that a thread asks for is over.
 static __device__ int is_over(u64 word, u32 what, u64 argument) {
     u64 phase = word >> 40 & MB_PHASE;
-    return what == MBARRIER_TEST ? phase != (argument >> 40 & MB_PHASE) : (phase & 1) != argument;
+    return what == MBARRIER_TEST ? phase != (argument >> 40 & MB_PHASE) : (phase & 1) != (argument & 1);
 }
 
 // Everything that a phase waits for has happened.
@@ -363,7 +363,9 @@ EXPORT u64 rt_mbarrier(Env* env, Thread* thread, u32 site, u64 what, u64* barrie
         *barrier = mb_word(argument & MB_COUNT, argument & MB_COUNT, 0, 0);
     } else if ((what & ~MB_LOOK) == MBARRIER_TEST || (what & ~MB_LOOK) == MBARRIER_PARITY) {
         u32 which = (u32)what & ~MB_LOOK;
-        if (env->counting && is_over(old, which, argument)) ((Counting*)env->counting)->complete++;
+        if (which == MBARRIER_PARITY && argument > 1 && launch_of(env)->check_sync)
+            record(env, thread, site, FAULT_PARITY, (u64)barrier - env->arena, argument, 0, 0, env->block);
+        if (env->counting && is_over(old, which, argument)) ((u64*)((Counting*)env->counting)->complete)[site]++;
         if (!(what & MB_LOOK) && !is_over(old, which, argument)) land_for(env, barrier);
         if (!is_over(*barrier, which, argument)) return 0;
         if (Phase* p = env->cells ? find_phase(env, (u64)barrier) : 0) wait_for_phase(env, thread, p);
@@ -438,7 +440,7 @@ static __device__ void touch_global(Env* env, Thread* t, const Bulk* b, u32 agen
     if (agent == NO_AGENT) return;
     u32 info = is_load(kind_of(b)) ? 0 : INFO_WRITE | (b->how >> 4 & 15 ? INFO_ATOMIC | INFO_BLIND : 0);
     for (u64 k = start & ~(u64)(size - 1); k < start + bytes; k += size) {
-        if (info || *shadow_of(env, k) & WRITE) touch(env, t, agent, b->site, k, size, info, 0);
+        if (info || *shadow_of(env, k) & WRITE) touch(env, t, agent, b->site, k, size, info, b->how >> 4 & 15);
         if (info && !(info & INFO_ATOMIC) && launch_of(env)->ordered) plain_write(env, k, size);
     }
 }

@@ -214,15 +214,26 @@ static __device__ u32 faulted_lanes(Thread* warp, u32 lanes) {
     return found;
 }
 
-// What fences of kind sc hand on from threads that arrive at a barrier to those that wait there: `near` of any scope, `far` of the
-// GPU's at least; `proxy`: what fence.proxy.async does; and a list of what the former have read, which fences of the latter acquire.
-struct Passed { u64 near, far, proxy; u32 observed, unused; };
+// What fences hand on from threads that arrive at a barrier to those that wait there, those of a thread from FIRST_PASSED on: of kind
+// sc and any scope, or the GPU's at least; fence.proxy.async of shared memory, and of global memory. And a list of what the former have
+// read, which fences of the latter acquire.
+constexpr u32 FENCES = 6, FIRST_PASSED = 2, PASSED = 4, NEAR = 0, FAR = 1, PROXY = 4;
+struct Passed { u64 clocks[PASSED]; u32 observed, unused; };
 
 static __device__ __forceinline__ Passed* arrived_fences(Env* env, u32 number) {
     return (Passed*)env->arrived_fences + (number & 15);
 }
 
-static __device__ __forceinline__ void clear(Passed* p) { p->near = p->far = p->proxy = p->observed = p->unused = 0; }
+static __device__ __forceinline__ void clear(Passed* p) {
+    for (u32 k = 0; k < PASSED; k++) p->clocks[k] = 0;
+    p->observed = p->unused = 0;
+}
+
+static __device__ __forceinline__ int passes(const Passed* p) {
+    u64 any = p->observed;
+    for (u32 k = 0; k < PASSED; k++) any |= p->clocks[k];
+    return any != 0;
+}
 static __device__ void pass_fences(Env* env, u32 thread, Passed* on);
 static __device__ void take_fences(Env* env, Thread* thread, const Passed* from);
 
@@ -232,7 +243,7 @@ static __device__ void start_block(Env* env) {
     for (u32 i = 0; i < env->dirty; i++) {
         Extra* e = extra_of(env, i);
         e->known = e->watched = e->kept = 0; e->pending = e->observed = e->hole = e->in_vain = 0;
-        for (u32 k = 0; k < 5; k++) ((Fence*)e->fences)[k].tick = 0;
+        for (u32 k = 0; k < FENCES; k++) ((Fence*)e->fences)[k].tick = 0;
     }
     env->clocks = env->holes = env->dirty = 0;
     env->ordered = launch->ordered || launch->clustered;

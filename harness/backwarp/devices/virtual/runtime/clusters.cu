@@ -55,28 +55,20 @@ static __device__ void gather_fences(Env* first) {
             Extra* e = extra_of(env, i);
             if (threads_of(env)[i].wait == WAIT_EXITED) continue;
             sets[i / 32] |= 1u << (i & 31);
-            for (u32 k = 2; k < 5; k++) fenced |= (((Fence*)e->fences)[k].tick != 0) << k;
+            for (u32 k = FIRST_PASSED; k < FENCES; k++) fenced |= (((Fence*)e->fences)[k].tick != 0) << k;
             if (e->observed != last) on->observed = and_all_observed(first, on->observed, last = e->observed);
             on->observed = and_all_observed(first, on->observed, e->pending);
         }
-        for (u32 k = 2; k < 5; k++) {
-            u64* clock = k == 2 ? &on->near : k == 3 ? &on->far : &on->proxy;
-            if (fenced >> k & 1) *clock = merge(first, *clock, joined_fences(env, sets, k), 0);
-        }
+        for (u32 k = 0; k < PASSED; k++)
+            if (fenced >> (FIRST_PASSED + k) & 1) on->clocks[k] = merge(first, on->clocks[k], joined_fences(env, sets, FIRST_PASSED + k), 0);
     }
 }
 
 static __device__ void take_gathered(Env* env, Thread* t) {
     Passed* from = (Passed*)leader_of(env)->crossed_fences;
-    Extra* e = extra_of(env, t->linear);
-    if (!(from->near | from->far | from->proxy | from->observed)) return;
+    if (!passes(from)) return;
     u32 now = tick(env);
-    e->observed = from->observed;
-    for (u32 k = 2; k < 5; k++) {
-        Fence* f = (Fence*)e->fences + k;
-        f->clock = k == 2 ? from->near : k == 3 ? from->far : from->proxy;
-        f->known = 0; f->bar = f->full = 0; f->scope = k == 2 ? SCOPE_CLUSTER : SCOPE_GPU; f->tick = f->clock ? now : 0;
-    }
+    set_fences(env, t->linear, from, now, SCOPE_CLUSTER);
     t->clock = now;
     soil(env);
 }

@@ -125,7 +125,7 @@ static __device__ int record(Env* env, Thread* thread, u32 site, u32 kind, u64 a
         if (fresh) { r->count = 0; launch->kept++; }
         r->count++;
     }
-    if (kind != FAULT_EXITED_EARLY && kind != FAULT_SAME_WRITE && ++launch->faults >= STOP_AFTER) atomicCAS(&launch->stop, 0u, 1u);
+    if (kind != FAULT_EXITED_EARLY && kind != FAULT_SAME_WRITE && kind != FAULT_PARITY && ++launch->faults >= STOP_AFTER) atomicCAS(&launch->stop, 0u, 1u);
     unlock(&launch->lock);
     return fresh;
 }

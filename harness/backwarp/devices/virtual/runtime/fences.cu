@@ -211,34 +211,38 @@ static __device__ u64 joined_fences(Env* env, u32* lanes, u32 which) {
     return unite(env, seal(env, own), all, 0);
 }
 
+// A thread has these fences from now on, at an event of that time.
+static __device__ void set_fences(Env* env, u32 thread, const Passed* on, u32 now, u32 near) {
+    Extra* e = extra_of(env, thread);
+    e->observed = on->observed;
+    for (u32 k = 0; k < PASSED; k++) {
+        Fence* f = (Fence*)e->fences + FIRST_PASSED + k;
+        f->clock = on->clocks[k];
+        f->known = 0; f->bar = f->full = 0; f->scope = k == NEAR ? near : SCOPE_GPU; f->tick = f->clock ? now : 0;
+    }
+}
+
 // Threads meet: they share what their fences of kind sc hand on, and what those to come acquire.
 static __device__ __noinline__ void share_fences(Env* env, u32* lanes, u32 now) {
-    u32 n = launch_of(env)->threads, observed = 0, last = 0, fenced = 0, near = 0, proxy = 0;
+    u32 n = launch_of(env)->threads, observed = 0, last = 0, fenced = 0, near = 0;
     for (u32 i = 0; i < n; i++) {
         if (!(lanes[i / 32] >> (i & 31) & 1)) continue;
         Extra* e = extra_of(env, i);
         Fence* f = (Fence*)e->fences;
-        fenced |= f[2].tick;
-        proxy |= f[4].tick;
+        for (u32 k = FIRST_PASSED; k < FENCES; k++) fenced |= (f[k].tick != 0) << k;
         near |= f[2].tick != f[3].tick || f[2].clock != f[3].clock;
         if (!observed) observed = e->observed;
         else if (e->observed != last) observed = and_all_observed(env, observed, e->observed);
         last = e->observed;
         observed = and_all_observed(env, observed, e->pending);
     }
-    if (!fenced && !observed && !proxy) return;
-    u64 far = fenced ? joined_fences(env, lanes, 3) : 0, all = near ? joined_fences(env, lanes, 2) : far;
-    u64 to_proxy = proxy ? joined_fences(env, lanes, 4) : 0;
-    for (u32 i = 0; i < n; i++) {
-        if (!(lanes[i / 32] >> (i & 31) & 1)) continue;
-        Extra* e = extra_of(env, i);
-        e->observed = observed;
-        for (u32 k = 2; k < 5; k++) {
-            Fence* f = (Fence*)e->fences + k;
-            f->clock = k == 2 ? all : k == 3 ? far : to_proxy;
-            f->known = 0; f->bar = f->full = 0; f->scope = k == 2 ? SCOPE_CTA : SCOPE_GPU; f->tick = f->clock ? now : 0;
-        }
-    }
+    if (!fenced && !observed) return;
+    Passed on;
+    for (u32 k = FAR; k < PASSED; k++) on.clocks[k] = fenced >> (k == FAR ? FIRST_PASSED : FIRST_PASSED + k) & 1 ? joined_fences(env, lanes, FIRST_PASSED + k) : 0;
+    on.clocks[NEAR] = near ? joined_fences(env, lanes, FIRST_PASSED) : on.clocks[FAR];
+    on.observed = observed;
+    for (u32 i = 0; i < n; i++)
+        if (lanes[i / 32] >> (i & 31) & 1) set_fences(env, i, &on, now, SCOPE_CTA);
     soil(env);
 }
 
@@ -252,31 +256,23 @@ static __device__ u64 fence_clock(Env* env, u32 thread, u32 which) {
 // A thread arrives at a barrier where others wait: they get what its fences of kind sc hand on, as threads do that meet.
 static __device__ void pass_fences(Env* env, u32 thread, Passed* on) {
     Extra* e = extra_of(env, thread);
-    for (u32 k = 2; k < 5; k++) {
-        u64 *clock = k == 2 ? &on->near : k == 3 ? &on->far : &on->proxy, fenced = fence_clock(env, thread, k);
-        if (fenced) *clock = merge(env, *clock, fenced, 0);
-    }
+    for (u32 k = 0; k < PASSED; k++)
+        if (u64 fenced = fence_clock(env, thread, FIRST_PASSED + k)) on->clocks[k] = merge(env, on->clocks[k], fenced, 0);
     on->observed = and_all_observed(env, and_all_observed(env, on->observed, e->observed), e->pending);
 }
 
 // A thread that waited, and knows all that those knew who arrived.
 static __device__ void take_fences(Env* env, Thread* thread, const Passed* from) {
-    if (!(from->near | from->far | from->proxy | from->observed)) return;
-    Extra* e = extra_of(env, thread->linear);
+    if (!passes(from)) return;
     u32 now = tick(env);
     Passed both = *from;
     pass_fences(env, thread->linear, &both);
-    e->observed = both.observed;
-    for (u32 k = 2; k < 5; k++) {
-        Fence* f = (Fence*)e->fences + k;
-        f->clock = k == 2 ? both.near : k == 3 ? both.far : both.proxy;
-        f->known = 0; f->bar = f->full = 0; f->scope = k == 2 ? SCOPE_CTA : SCOPE_GPU; f->tick = f->clock ? now : 0;
-    }
+    set_fences(env, thread->linear, &both, now, SCOPE_CTA);
     thread->clock = now;
     soil(env);
 }
 
-// what: the scope, and FENCE_SC.
+// what: the scope, FENCE_SC, and a bit for each kind of memory that asynchronous copies and products get to know of.
 EXPORT int rt_fence(Env* env, Thread* thread, u32 site, u64 what) {
     Launch* launch = launch_of(env);
     if (!env->cells) return 0;
@@ -294,8 +290,8 @@ EXPORT int rt_fence(Env* env, Thread* thread, u32 site, u64 what) {
         e->pending = 0;
     }
     u32 now = tick(env);
-    for (u32 i = 0; i < 5; i++) {
-        if (i == 4 ? !(what & FENCE_PROXY) : i & 1 && scope < SCOPE_GPU || i & 2 && !sc) continue;
+    for (u32 i = 0; i < FENCES; i++) {
+        if (i >= PROXY ? !(what >> 3 & 1 << (i - PROXY)) : i & 1 && scope < SCOPE_GPU || i & 2 && !sc) continue;
         Fence* f = (Fence*)e->fences + i;
         f->known = known(env, thread->linear); f->clock = 0; f->scope = scope;
         f->bar = env->bar; f->full = env->full[thread->linear / 32]; f->tick = now;
@@ -337,9 +333,7 @@ static __device__ void arrive_at_phase(Env* env, Thread* thread, Phase* p) {
 // All have arrived.
 static __device__ void finish_phase(Env* env, Phase* p) {
     p->complete = merge(env, p->complete, p->arrived, 0);
-    p->passed.near = merge(env, p->passed.near, p->arriving.near, 0);
-    p->passed.far = merge(env, p->passed.far, p->arriving.far, 0);
-    p->passed.proxy = merge(env, p->passed.proxy, p->arriving.proxy, 0);
+    for (u32 k = 0; k < PASSED; k++) p->passed.clocks[k] = merge(env, p->passed.clocks[k], p->arriving.clocks[k], 0);
     p->passed.observed = and_all_observed(env, p->passed.observed, p->arriving.observed);
     p->arrived = 0; clear(&p->arriving);
 }

@@ -52,7 +52,7 @@ struct Env {
     u32 full[32];        // per warp: time of the last collective of all its lanes
     u64 started;         // processor time of the worker's thread when it was first asked for in the launch, in nanoseconds; or 0
     u64 arrived_clock[16];  // per barrier number: what bar.arrive has handed over
-    u64 arrived_fences[64];  // and what fences of kind sc have: a Passed for each
+    u64 arrived_fences[80];  // and what fences of kind sc have: a Passed for each
     u32 arrived[16];     // per barrier number: arrivals by bar.arrive
     u32 arrival[16], arrival_site[16], arrival_thread[16];  // the first of them: as in schedule.cu, barrier_of
     u32 running;         // the block has threads that have not ended
@@ -73,7 +73,7 @@ struct Env {
     u32 crossings;       // of the first block: how often all of the cluster have met at barrier.cluster
     u32 crossing, crossing_tick;  // the time at which its threads have begun to arrive there, and which crossing that is
     u64 crossed;         // of the first block: the Clock of those who have met
-    u64 crossed_fences[4];  // and a Passed: what their fences hand on
+    u64 crossed_fences[5];  // and a Passed: what their fences hand on
     u64 crossed_from, crossed_with, crossed_made;  // what a thread knew before it waited there, and after: as in a Phase
     u32 first;           // of the block's threads, or groups, in their order, that it runs
 };
@@ -187,7 +187,8 @@ struct Extra {
     u32 copy_work[64];  // when counting: `work` when the copy was started
     u32 work;       // grows with what the thread computes in floating point
     u64 known;      // host address of the Clock with what it knows of others; void unless Env.clocks
-    u64 fences[20]; // five Fences: the last one, the last one that reached other blocks; the same of those of kind sc; fence.proxy.async
+    u64 fences[24]; // six Fences: the last one, the last one that reached other blocks; the same of those of kind sc; fence.proxy.async of
+                    // shared memory, and of global memory
     u32 pending;    // what it has read of others' releases and not acquired: a place in the pool
     u32 observed;   // and what its fences of kind sc acquire beside that, as threads that it has met have read it
     u64 watched, seen;  // what it last looked at that others change (host address), and the value found there
@@ -204,8 +205,8 @@ struct Extra {
     u32 arrivals, waits;  // at barrier.cluster: how often all had met when it came the last time, and one; the same of its waits
     u32 arrived_tick;  // when it arrived
     u64 arrived_knowing;  // host address of the Clock with what it knew then
-    u32 visited[8], visited_site[8];  // per rank in its cluster: when it last accessed that one's shared memory, and where
-    u64 visited_at[8];   // device addresses
+    u32 visited[16], visited_site[16];  // per rank in its cluster: when it last accessed that one's shared memory, and where
+    u64 visited_at[16];   // device addresses
     u32 turns[16];  // iterations begun of each numbered loop since it reached the loop
 };
 
@@ -444,7 +445,7 @@ struct Counting {
     u64 split;        // entries that had to be added up before every lane had passed them
     u64 idle_copies;  // waited for by threads that had computed nothing since they started them
     u64 bulk_bytes;   // that bulk copies move
-    u64 complete;     // waits at mbarriers that found the phase complete
+    u64 complete;     // host address: for each site, waits at mbarriers that found the phase complete
     u64 overlapped;   // FLOP of products of warpgroups that began while a load was under way
     u64 busiest;      // summed over blocks: requests to global memory by the warp of the block that makes most
     u64 kept, kept_end;  // host addresses: where the next Request goes, if there is room

@@ -196,8 +196,13 @@ static __device__ void check_descriptor(Env* env, Thread* t, u64 d, u32 operand,
     seen->good.swizzle = bits + 1; seen->good.operand = operand;
     if (!bits) return;
     seen->good.off = (off >> 7 & 7) != (d >> 49 & 7) ? off : 0;
+    u32 lbo = (u32)(d >> 16 & 0x3fff) << 4, wide = row / 2;  // elements of a row of the pattern
     if (!transposed && rows > 8 && sbo && sbo < 8 * row)
         record(env, t, t->site, FAULT_DESCRIPTOR, 0, misfit(DESCRIPTOR_STRIDE, operand, sbo, bits), 0, 0, env->block);
+    if (transposed && (rows > wide && lbo < 8 * row || sbo < 8 * row)) {
+        int leading = rows > wide && lbo < 8 * row;
+        record(env, t, t->site, FAULT_DESCRIPTOR, 0, misfit(DESCRIPTOR_LEADING, operand + 2 * leading, leading ? lbo : sbo, bits), 0, 0, env->block);
+    }
 }
 
 // Product k of those that a group has begun: its threads have posted its descriptors, and `how` with its site above.

@@ -501,4 +501,5 @@ extern "C" __global__ void k(const __grid_constant__ CUtensorMap map, const floa
         assert "bulk_boxes" not in counts["lines"][line_of(source, "PLAIN")]
         waits = blocks * (threads * (1 + again) + 5)
         assert counts["phase_waits"] == counts["lines"][line_of(source, "WAITED")]["phase_waits"] == waits
-        assert counts["phase_waits_complete"] == waits - blocks * threads
+        complete = counts["lines"][line_of(source, "WAITED")].get("phase_waits_complete", 0)
+        assert counts["phase_waits_complete"] == complete == waits - blocks * threads

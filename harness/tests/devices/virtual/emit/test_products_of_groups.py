@@ -282,6 +282,29 @@ def test_the_kernel_that_is_changed_is_right():
 
 
 @pytest.mark.parametrize(
+    "leading, stride, swizzle, said",
+    [
+        (1, 64, 1, ""),  # 64 elements of M are one block with a swizzle of 128 bytes
+        (32, 64, 2, ""),
+        (16, 64, 2, "32 elements of M or N begin 256 bytes"),
+        (1, 32, 1, "8 elements of K begin 512 bytes"),
+    ],
+)
+def test_the_strides_of_a_transposed_operand_fit_its_swizzle(leading, stride, swizzle, said):
+    fields = f"{leading}ull << 16 | {stride}ull << 32 | {swizzle}ull << 62"
+    changes = (
+        ("1ull << 16 | 64ull << 32 | 1ull << 62, db", f"{fields}, db"),
+        ("p, 1, 1, 0, 0", "p, 1, 1, 1, 0"),
+    )
+    if not said:
+        assert (_wrong("", "", *changes) == 16).all()
+        return
+    with pytest.raises(KernelFault) as caught:
+        _wrong("", "", *changes)
+    assert caught.value.kind == "descriptor" and said in caught.value.explanation
+
+
+@pytest.mark.parametrize(
     "arguments, kind, mark",
     [
         (("", "a[threadIdx.x] = 0;"), "overwritten", "MULTIPLIED"),

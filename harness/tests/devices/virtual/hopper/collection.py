@@ -36,6 +36,8 @@ extern "C" __global__ void __launch_bounds__(128) NAME(float* y, const float* x,
 LOAD = "if (t == 0) { arrive_and_expect(&bar, 2048); get(tile, x, 2048, &bar); }\n"
 SHOW = "for (int i = t; i < 512; i += 128) y[i] = tile[i];\n"
 FILL = "for (int i = t; i < 512; i += 128) tile[i] = i;\nfence();\n__syncthreads();\n"
+TO_COPIES = 'asm volatile("fence.proxy.async.global;" ::: "memory");\n'
+ADD = 'VOLATILE("cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 [%0], [%1], 2048;", "l"(y), "r"(in_shared(tile)));\n'
 DONE = "if (t == 0) { commit(); arrived<0>(); }\n"
 WAIT = "wait_for_phase(&bar, 0);\n"
 
@@ -177,6 +179,15 @@ RIGHT = {
     ),
     "elected_lane": Right("if (t < 32 && elected()) { arrive_and_expect(&bar, 2048); get(tile, x, 2048, &bar); }\n" + WAIT + SHOW),
     "elected_stores": Right(FILL + "if (t < 32) { int own = elected(); if (own) put(y, tile, 2048); if (own) { commit(); arrived<0>(); } }"),
+    "parity_of_a_count": Right(LOAD + "wait_for_phase(&bar, 2);\n" + SHOW),  # a note
+    "through_global": Right(
+        "y[512 + t] = t;  // mine\n" + TO_COPIES + "__syncthreads();\nif (t == 0) { arrive_and_expect(&bar, 512); get(tile, y + 512, 512, &bar); }\n" + WAIT + "y[t] = tile[t];",
+        lambda x: x[:128]
+    ),
+    "updated_twice": Right(
+        FILL + "for (int i = t; i < 512; i += 128) y[i] = 1;\n" + TO_COPIES + "__syncthreads();\n"
+        "if (t == 0) { " + 2 * ADD + "commit(); arrived<0>(); }", lambda x: 2 * x[:512] + 1
+    ),
     "dependent_launch": Right(
         'asm volatile("griddepcontrol.wait;" ::: "memory");\n' + LOAD + WAIT + SHOW + 'asm volatile("griddepcontrol.launch_dependents;" ::: "memory");'
     ),
@@ -243,6 +254,10 @@ WRONG = {
     "first lane taken for the elected": Wrong("elected_stores", "if (own) { commit", "if (t == 0) { commit", "under-way", "void put(", (1, 3)),
     "barriers used before they are made": Wrong("persistent_2", "__syncthreads();\n    for", "for", "race stuck-at-phase too-many", ""),
     "a store beside a reduction": Wrong("add_s32", "commit();", "put(to, by, 512);\n        commit();", "race", "void put("),
+    "fenced for global memory alone": Wrong("store", "fence();\n", TO_COPIES, "unfenced", "tile[i] = i;"),
+    "fenced for shared memory alone": Wrong("through_global", TO_COPIES, "fence();\n", "unfenced", "// mine"),
+    "update of what is not fenced": Wrong("updated_twice", TO_COPIES, "fence();\n", "unfenced", "y[i] = 1;"),
+    "updates of two kinds": Wrong("add_s32", "commit();", 'VOLATILE("cp.reduce.async.bulk.global.shared::cta.bulk_group.min.s32 [%0], [%1], 512;", "l"(to), "r"(in_shared(by)));\n        commit();', "race", "min.s32"),
     "result read too early": Wrong("add_f32", "arrived<0>();\n    }", "was_read<0>();\n    }", "race", "float own = "),
 }  # fmt: skip
 

@@ -121,9 +121,8 @@ class Reckoning:
         }  # rows of reads and of writes
         self.gets: dict[int, dict[int, int]] = {}  # barrier -> what who waits for it learns
         self.fenced = {t: {} for t in THREADS}  # what is known to have been before a fence.proxy.async
-        self.sent: list[
-            tuple[int, Statement, dict, dict, int]
-        ] = []  # what is known where a copy reads, and its issuer's steps
+        # a copy, its thread and a place that it reads or comes to; what is known there, and its issuer's steps
+        self.sent: list[tuple[int, int, tuple[str, int], dict, dict, int]] = []
         self.rows = max(THREADS) + 1
         for number, s in enumerate(statements):
             if s.what != "sync":
@@ -149,15 +148,21 @@ class Reckoning:
 
     load = store
 
-    def put(self, number: int, s: Statement) -> None:
+    def _send(self, number: int, s: Statement, *places: tuple[str, int]) -> None:
         clock = self.clocks[s.thread]
-        self.sent.append((number, s, dict(self.fenced[s.thread]), dict(clock), clock[s.thread]))
+        for place in places:
+            known = dict(self.fenced[s.thread]), dict(clock), clock[s.thread]
+            self.sent.append((number, s.thread, place, *known))
+
+    def put(self, number: int, s: Statement) -> None:
+        self._send(number, s, ("s", s.place), ("y", s.other))
         read = self._agent(number, s, "s", s.place, False)
         self.groups[s.thread].append((read, self._agent(number, s, "y", s.other, True, s.what == "add")))
 
     add = put
 
     def get(self, number: int, s: Statement) -> None:
+        self._send(number, s, ("y", s.other))
         read = self._agent(number, s, "y", s.other, False)
         written = self._agent(number, s, "s", s.place, True)
         self.gets[int(s.array)] = self.clocks[s.thread] | {read: 1, written: 1}, dict(self.fenced[s.thread])
@@ -186,19 +191,17 @@ class Reckoning:
                 kept[t] = dict(all_)
 
     def unfenced(self) -> tuple[set[tuple[int, int]], set[int]]:
-        """Stores, and copies that read there, without fence.proxy.async between: pairs that may be found, and copies that must
+        """Stores, and copies that read there or in global memory come there, without fence.proxy.async between: pairs that may be found, and copies that must
         be. A store that races with the copy may come later; one that a copy may have overwritten says nothing."""
         may, must = set(), set()
-        brought = {
-            w for a in self.accesses if a.array == "s" and a.writes and a.who > max(THREADS) for w in a.words
-        }
-        for number, s, fenced, known, steps in self.sent:
+        brought = {(a.array, w) for a in self.accesses if a.writes and a.who > max(THREADS) for w in a.words}
+        for number, thread, place, fenced, known, steps in self.sent:
             for a in self.accesses:
-                own = a.array == "s" and a.writes and a.who <= max(THREADS) and a.words[0] // 4 == s.place
-                if not own or fenced.get(a.who, 0) >= a.at or a.before.get(s.thread, 0) >= steps:
+                own = a.writes and a.who <= max(THREADS) and (a.array, a.words[0] // 4) == place
+                if not own or fenced.get(a.who, 0) >= a.at or a.before.get(thread, 0) >= steps:
                     continue
                 may.add((a.statement, number))
-                if known.get(a.who, 0) >= a.at and a.words[0] not in brought:
+                if known.get(a.who, 0) >= a.at and (a.array, a.words[0]) not in brought:
                     must.add(number)
         return may, must
 
