@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ...cuda.follow import is_set
 from ...cuda.parts import reached, shown, sign_of
 from ...cuda.pieces import Function, Piece
 from ...cuda.text import read
@@ -120,16 +121,29 @@ def begins_again(function: Function) -> Iterator[Finding]:
         if len(known) != 1 or not function.body.holds(known[0]):
             continue
         same = [p for p in function.body.all("identifier") if p.code == name.code and p.start > known[0].end]
-        for loop in function.file.around(e.start, *LOOPS):
+        around = function.file.around(e.start, *LOOPS)
+        for i, loop in enumerate(around):
             uses = [p for p in same if loop.holds(p) and not is_zeroed(p)]
-            if loop.start < known[0].end or any(
-                map(loop.holds, function.file.around(e.start, "if_statement"))
-            ):
+            asked = any(map(loop.holds, function.file.around(e.start, "if_statement")))
+            if loop.start < known[0].end or asked or is_another_in(loop, e.part("left"), around[:i]):
                 break
             if uses:
                 if all(map(adds_to, uses)) and any(p.start > loop.end for p in same):
                     yield Finding.of("begins_again", e.line, loop.line, name=name.code)
                 break
+
+
+def is_another_in(loop: Piece, target: Piece, inner: list[Piece]) -> bool:
+    """Whether a target may be another element in each iteration of a loop. inner: loops in it, around the target."""
+    for name in list(target.all("identifier"))[1:]:
+        known = target.file.variable_at(name.code, target.start)
+        if (
+            known
+            and not any(each.holds(known) for each in inner)
+            and (loop.holds(known) or is_set(loop, name.code))
+        ):
+            return True
+    return False
 
 
 def is_zero(value: Piece) -> bool:

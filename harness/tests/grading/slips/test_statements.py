@@ -97,6 +97,8 @@ def test_a_sum_that_begins_again_in_every_iteration(first, reset, adds, used):
         "float s = 1;\nfor (int i = 0; i < n; i++) if (a[i] > 0) s = 2 * a[i];\nc[0] = s;",
         "float s = 0;\nfor (int i = 0; i < n; i++) { s = 0; for (int j = 0; j < F; j++) s += a[i + j]; c[i] = s; }",
         "float s = 0;\nfor (int i = 0; i < n; i++) { s = 2 * a[i]; c[i] = s; }\nc[0] = s;",
+        "float s[4];\nfor (int i = 0; i < 4; i++) { s[i] = 0; for (int j = 0; j < F; j++) s[i] += a[j]; }\nc[0] = s[1];",
+        "float s[4]; int i = 0;\nwhile (i < 4) { s[i] = 0; s[i] += a[i]; i++; }\nc[0] = s[1];",
     ],
 )
 def test_what_may_be_meant_is_not(body):
