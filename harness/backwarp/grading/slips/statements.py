@@ -125,10 +125,11 @@ def begins_again(function: Function) -> Iterator[Finding]:
         for i, loop in enumerate(around):
             uses = [p for p in same if loop.holds(p) and not is_zeroed(p)]
             asked = any(map(loop.holds, function.file.around(e.start, "if_statement")))
-            if loop.start < known[0].end or asked or is_another_in(loop, e.part("left"), around[:i]):
+            if loop.start < known[0].end or asked:
                 break
             if uses:
-                if all(map(adds_to, uses)) and any(p.start > loop.end for p in same):
+                is_same = not is_another_in(loop, e.part("left"), around[:i])
+                if is_same and all(map(adds_to, uses)) and any(p.start > loop.end for p in same):
                     yield Finding.of("begins_again", e.line, loop.line, name=name.code)
                 break
 
