@@ -8,7 +8,9 @@ still need (see `analyse/inactive`) are written for those lanes only. A loop rep
 from __future__ import annotations
 
 from ...analyse.lanes import Lanes, Region
-from ...ptx.ir import Instruction, Label
+from ...ptx.cfg import basic_blocks, find_loops
+from ...ptx.ir import Function, Instruction, Label
+from ...ptx.types import BITS
 from ..body import lower
 from ..checks import suspect_at
 from ..emitter import Emitter
@@ -43,6 +45,7 @@ class _Body:
         self.starts = {region.start: region for region in lanes.regions}
         self.positions = {item.name: i for i, item in enumerate(self.body) if isinstance(item, Label)}
         self.mask_type = e.text.type("i1")
+        self.in_loops = _written_in_loops(e.function)
         self.full = e.module.waits.interleaved
         # blocks are there twice, also without masks, of which each of several rows has its own
         self.brief = lanes.rows > 1 and not self.full and all(map(self._is_brief, lanes.regions))
@@ -115,9 +118,25 @@ class _Body:
         if ins.op.has_result and ins.operands[0] in self.values.types and not ins.op.flow:
             if self.pairs.emit(ins):
                 return False
+        if ins.op.collective == "block" and e.control.coroutine:
+            self._settle()
         ended = lower(e, ins)
         self.accesses.computed(ins)
         return ended
+
+    def _settle(self) -> None:
+        """Before others run: what loops compute is kept in the frame as it is now. LLVM keeps a value where it is computed, in each
+        round of a loop; what nobody needs any more disappears with its fence."""
+        text, numbers = self.e.text, self.e.text.type("float")
+        fence = f"llvm.arithmetic.fence.v{text.width}f32"
+        for register in self.in_loops:
+            if self.values.keeps(register) and BITS[self.values.types[register]] == 32:
+                slot = f'%"{register}:v"'
+                text.unit.declare(fence, numbers, f"{numbers} x")
+                value = text.vector(f"load {numbers}, ptr {slot}")
+                value = text.vector(f"call {numbers} @{fence}({numbers} {value})")
+                text.line(f"store {numbers} {value}, ptr {slot}")
+                text.forget(f"{register}:v", f"{register}:full")
 
     def _assigned(self, ins: Instruction) -> None:
         """Registers have been assigned in all lanes that take part."""
@@ -331,6 +350,14 @@ class _Body:
         alive = e.text.vector(f"load {self.mask_type}, ptr {_LIVE}")
         alive = e.op("and i1", alive, e.op("xor i1", mask, "true"))
         e.line(f"store {self.mask_type} {alive}, ptr {_LIVE}")
+
+
+def _written_in_loops(function: Function) -> list[str]:
+    """The registers that loops write, in a certain order."""
+    body, blocks = function.body, basic_blocks(function.body, function.tables)
+    starts = sorted({at for loop in find_loops(blocks) for at in loop.blocks})
+    inside = (i for at in starts for i in body[at : blocks[at][0]] if isinstance(i, Instruction))
+    return list(dict.fromkeys(name for i in inside for name in sorted(i.writes)))
 
 
 def region_end(loop, region: Region) -> list[int]:

@@ -3,11 +3,17 @@ faults."""
 
 from __future__ import annotations
 
+import re
 from functools import cache
 
+import llvmlite.binding as llvm
 import numpy as np
 import pytest
 
+from backwarp.devices.nvrtc.compiler import compile_ptx
+from backwarp.devices.virtual.compile.llvm import _initialise, _split
+from backwarp.devices.virtual.compile.pipeline import lower
+from backwarp.devices.virtual.compile.recipes import recipe
 from backwarp.errors import KernelFault
 from tests.devices.virtual.emit.lanes.bodies import BUILDS, opened
 from tests.devices.virtual.launches import K, line_of
@@ -230,3 +236,24 @@ def test_a_fault_names_the_thread_the_line_and_the_element(name, optimised):
 @pytest.mark.parametrize("name", WRONG)
 def test_a_fault_in_one_of_several_rows(name, optimised):
     assert fault(name, 4, rows=4, optimised=optimised) == fault(name, 1, rows=4)
+
+
+@pytest.mark.parametrize("checks", ["full", "memory"])
+def test_a_sum_is_kept_at_the_barrier_not_in_each_round_of_its_loop(checks):
+    source = f"""{K}k(const float* x, float* out, int n) {{
+        __shared__ float s[64]; int t = threadIdx.x; float sum = 0;
+        for (int r = 0; r < n; r++) {{
+            s[t] = x[t + r]; __syncthreads();
+            for (int m = 0; m < n; m++) sum += s[(t + m) % 64];
+            __syncthreads();
+        }}
+        out[t] = sum;
+    }}"""
+    made = recipe(checks, lanes=8, target="avx2")
+    text = lower(compile_ptx(source, "k.cu", made.ptx).text, "k.cu", made, 1 << 34).text
+    _initialise()
+    module = llvm.parse_assembly(text)
+    _split(module, False)
+    (resumed,) = (str(f) for f in module.functions if f.name.endswith("together.resume"))
+    kept = re.findall(r"store <8 x float> (%\S+), ptr %\S+spill", resumed)
+    assert kept and all(f"{name} = call <8 x float> @llvm.arithmetic.fence" in resumed for name in kept)
