@@ -11,7 +11,7 @@ import ctypes
 import os
 import time
 from collections.abc import Callable, Iterator
-from functools import partial
+from functools import lru_cache, partial
 
 import numpy as np
 
@@ -46,7 +46,9 @@ extern "C" __global__ void waits(float* out, int barriers) {
     if (out == nullptr) out[0] = 1;
 }
 """
-BARRIERS = 100
+#: of launches that do nothing: threads, in blocks of BLOCK; blocks of one thread; barriers, of WAITING blocks
+THREADS, BLOCK, BLOCKS, BARRIERS, WAITING = (1, 1 << 10, 1 << 20), 256, (1000, 100_000), 100, 64
+MANY = 50  # short launches, timed together
 MANY_CORES = 2, 4, 8, 16
 WAKING = 60e-6  # seconds until a thread that sleeps goes on
 
@@ -146,7 +148,7 @@ def launches(on: Runner, library: ctypes.CDLL | None) -> Found:
             module, other = device.compile(_EMPTY), device.empty(count, name="other")
             out, kernel = device.empty(8), module.get_function("empty")
             runs[name] = lambda kernel=kernel, out=out, other=other: [
-                kernel(1, 32, (out,)) for _ in range(50)
+                kernel(1, 32, (out,)) for _ in range(MANY)
             ]
         seconds = fastest(runs)
         yield f"an empty launch, {checks}, beside 64 MiB / alone", seconds["beside 64 MiB"] / seconds["alone"]
@@ -180,25 +182,9 @@ def growth(on: Runner, library: ctypes.CDLL | None) -> Found:
     """Launches of many threads, blocks and barriers, of the time of one thread's; and what more cores would gain, by the
     schedule of the crew."""
     for checks in ("memory", "full"):
-        device = VirtualGPU(checks, cores=1)
-        plain, waiting = device.compile(_EMPTY), device.compile(_WAITING)
-        out, block = device.empty(8), 256
-        for module, name in ((plain, "empty"), (waiting, "waits")):
-            module.scout(block=(block, 1, 1)) if checks == "full" else module.for_blocks(name, (block, 1, 1))
-        launch, wait = plain.get_function("empty"), waiting.get_function("waits")
-        runs = {
-            f"{n} threads": partial(launch, max(n // block, 1), min(n, block), (out,))
-            for n in (1, 1 << 10, 1 << 20)
-        }
-        runs |= {f"{n} blocks of one thread": partial(launch, n, 1, (out,)) for n in (1000, 100_000)}
-        for count in (0, BARRIERS):
-            runs[f"64 blocks of {block} threads with {count} barriers"] = partial(
-                wait, 64, block, (out, np.int32(count))
-            )
-        seconds = fastest(runs)
-        one = seconds.pop("1 threads")
-        for name, taken in seconds.items():
-            yield f"a launch of {name}, {checks} / of one thread", taken / one
+        one, *others = _empty_launches(checks).items()
+        for name, taken in others:
+            yield f"a launch of {name}, {checks} / of one thread", taken / one[1]
     for name, n in (("tiled", 512), ("puzzle 27", 512), ("puzzle 27", 128)):
         source = open_course().load("27").solution_path.read_text(encoding="utf-8")
         work = product("tiled", TILED, n, 16, (16, 16)) if name == "tiled" else _square(source, n, "27")
@@ -206,6 +192,39 @@ def growth(on: Runner, library: ctypes.CDLL | None) -> Found:
         for count in MANY_CORES:
             ratio = on_cores(int(blocks), taken, count) / taken
             yield f"{name} product, n = {n}, {count} cores, simulated / one", ratio
+
+
+@lru_cache
+def _empty_launches(checks: str) -> dict[str, float]:
+    """Seconds of launches that do nothing, or wait at barriers: first of one thread, then of many threads, blocks, barriers."""
+    device = VirtualGPU(checks, cores=1)
+    plain, waiting = device.compile(_EMPTY), device.compile(_WAITING)
+    out = device.empty(8)
+    for module, name in ((plain, "empty"), (waiting, "waits")):
+        module.scout(block=(BLOCK, 1, 1)) if checks == "full" else module.for_blocks(name, (BLOCK, 1, 1))
+    launch, wait = plain.get_function("empty"), waiting.get_function("waits")
+    runs = {f"{n} threads": partial(launch, max(n // BLOCK, 1), min(n, BLOCK), (out,)) for n in THREADS}
+    one = runs["1 threads"]
+    runs["1 threads"] = lambda: [one() for _ in range(MANY)]
+    runs |= {f"{n} blocks of one thread": partial(launch, n, 1, (out,)) for n in BLOCKS}
+    for count in (0, BARRIERS):
+        name = f"{WAITING} blocks of {BLOCK} threads with {count} barriers"
+        runs[name] = partial(wait, WAITING, BLOCK, (out, np.int32(count)))
+    found = fastest(runs)
+    return found | {"1 threads": found["1 threads"] / MANY}
+
+
+def costs() -> Iterator[str]:
+    """What a launch costs, and what each more of its threads, blocks and barriers does."""
+    for checks in ("memory", "full"):
+        one, some, many, few_blocks, many_blocks, without, with_ = _empty_launches(checks).values()
+        block = 1e9 * (many_blocks - few_blocks) / (BLOCKS[1] - BLOCKS[0])
+        thread = 1e9 * (many - some) / (THREADS[2] - THREADS[1])
+        barrier = 1e9 * (with_ - without) / (WAITING * BLOCK * BARRIERS)
+        yield (
+            f"{checks:6}  a launch {1e6 * one:5.1f} us   a block of one thread {block:5.0f} ns"
+            f"   a thread of {BLOCK} {thread:5.2f} ns   a barrier of one of them {barrier:5.2f} ns"
+        )
 
 
 def on_cores(blocks: int, seconds: float, count: int) -> float:

@@ -35,7 +35,7 @@ from ..devices.virtual.compile.targets import target as processor
 from ..devices.virtual.device import VirtualGPU
 from ..devices.virtual.run.workers import available_cores
 from . import course_workloads, workloads
-from .bench_ratios import PARTS, Refused, reasons, worse
+from .bench_ratios import PARTS, Refused, costs, reasons, worse
 from .workloads import REGISTERS, SAMPLES, TILED, Workload, product, sample, weight_gradient
 
 REPEAT = 7
@@ -273,6 +273,8 @@ def compare(parts: Iterable[str], target: str, kept: Path, keep: bool) -> None:
             print(f"{part}: not measured, as {why}")
     if "puzzles" in parts:
         print("\nnot as lanes with full checks:", *reasons(), sep="\n  ")
+    if "growth" in parts:
+        print("\nwhat launches cost:", *costs(), sep="\n  ")
     if keep:
         kept.write_text(json.dumps(before | found, indent=1) + "\n")
     elif lines := worse(found, before):

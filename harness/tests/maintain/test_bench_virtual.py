@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from backwarp.maintain import bench_ratios, bench_virtual, course_workloads
+from backwarp.maintain.bench_ratios import BARRIERS, BLOCK, BLOCKS, THREADS, WAITING
 
 
 @pytest.mark.sampled(2)
@@ -70,6 +71,18 @@ def test_a_launch_on_many_cores():
     assert bench_ratios.on_cores(4, 4.0, 2) == pytest.approx(2 + bench_ratios.WAKING)
     assert bench_ratios.on_cores(3, 3.0, 16) == pytest.approx(1 + bench_ratios.WAKING)
     assert bench_ratios.on_cores(1 << 20, 1.0, 8) == pytest.approx(1 / 8, rel=0.01)
+
+
+def test_what_each_more_thread_block_and_barrier_costs(monkeypatch):
+    more = {"threads": 2e-9, "blocks": 300e-9, "barriers": 4e-9}
+    threads, blocks = (
+        [10e-6 + n * more[k] for n in c] for k, c in zip(more, (THREADS, BLOCKS), strict=False)
+    )
+    waits = [20e-6, 20e-6 + WAITING * BLOCK * BARRIERS * more["barriers"]]
+    seconds = dict(enumerate([10e-6, *threads[1:], *blocks, *waits]))
+    monkeypatch.setattr(bench_ratios, "_empty_launches", lambda checks: seconds)
+    for line in bench_ratios.costs():
+        assert re.findall(r"([\d.]+) [un]s", line) == ["10.0", "300", "2.00", "4.00"]
 
 
 def test_a_result_that_differs_is_no_comparison():
