@@ -83,26 +83,23 @@ MISTAKES = (
             "backward: passes at 0",
             ("input[i] > 0", "input[i] >= 0"),
             says="The gradient passes where the input is 0: it must pass only where the input is above 0.",
-            hint=2,
         ),
         Mistake(
             "backward: sign bit tested",
             ("input[i] > 0.0f", "!signbit(input[i])"),
             says="The gradient passes at 0 and not at -0: test the value, not the sign bit.",
-            hint=2,
         ),
         Mistake(
             "backward: half at 0",
             ("input[i] > 0", "input[i] == 0.0f ? 0.5f * grad_output[i] : input[i] > 0"),
             says="Half of the gradient passes where the input is 0; the course takes 0 there, as PyTorch does.",
-            hint=2,
         ),
         Mistake(
             "backward: multiplied with x",
             ("[i] : 0.0f", "[i] * input[i] : 0.0f"),
             says="The gradient is multiplied by the input; where ReLU lets x pass, its slope is 1, not x.",
-            hint=2,
         ),
+        hint=2,
     ),
 )
 

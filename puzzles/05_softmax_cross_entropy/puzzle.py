@@ -96,27 +96,24 @@ MISTAKES = (
             "backward: 1 not divided",
             ("(probability - right) / batch", "probability / batch - right"),
             says="Only the probability is divided by the batch size; so must be the 1 of the label.",
-            hint=3,
         ),
         Mistake(
             "backward: label left out",
             ("(probability - right)", "probability"),
             says="These are the probabilities divided by the batch size: 1 must be subtracted at the label.",
-            hint=3,
         ),
         Mistake(
             "backward: not normalised",
             (") / sum;", ");"),
             says="exp(logit - largest) is not yet a probability: divide it by the sum of the row.",
-            hint=3,
         ),
         Mistake(
             "backward: largest subtracted in the sum only",
             ("k] - largest) / sum", "k]) / sum"),
             says="These are not probabilities: the largest logit is subtracted in the sum, but not in the "
             "numerator.",
-            hint=3,
         ),
+        hint=3,
     ),
 )
 

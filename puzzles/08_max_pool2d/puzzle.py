@@ -27,21 +27,19 @@ MISTAKES = (
             "starts at -FLT_MAX",
             ("INFINITY", "FLT_MAX"),
             says="A window of nothing but -inf gives the smallest float: start at -INFINITY.",
-            hint=2,
         ),
         Mistake(
             "last of equal elements",
             ("x > best", "x >= best"),
             says="Of several equal elements the first counts: only a larger one takes its place.",
-            hint=2,
         ),
         Mistake("any comparison with NaN", ("x > best || isnan(x)", "!(x <= best)")),
         Mistake(
             "smallest",
             (("x > best", "x < best"), ("best = -", "best = ")),
             says="These are the smallest elements of the windows, not the largest.",
-            hint=2,
         ),
+        hint=2,
     ),
     *mistakes_in(
         BACKWARD,

@@ -97,14 +97,13 @@ MISTAKES = (
                 ),
             ),
             says="The padding takes part as 0: it has no value, and is never the largest.",
-            hint=2,
         ),
         Mistake(
             "last of equal elements",
             ("x > best", "x >= best"),
             says="Of several equal elements the first counts: only a larger one takes its place.",
-            hint=2,
         ),
+        hint=2,
     ),
 )
 

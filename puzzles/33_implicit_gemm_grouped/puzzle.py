@@ -115,15 +115,14 @@ MISTAKES = (
             ),
             says="An image starts with rows of the one before: at its start none of its own rows are in the "
             "ring, so fetch from its first row on.",
-            hint=2,
         ),
         Mistake(
             "rows put where the stretch has them",
             (("h % keep * W", "(h - top) * W"), ("i % (keep * W)", "i - top * W")),
             says="Rows are stored and looked up at their distance from the stretch's first row, so those "
             "from the previous stretch are not found again: row h belongs at h % keep.",
-            hint=2,
         ),
+        hint=2,
     ),
 )
 

@@ -94,17 +94,6 @@ MISTAKES = (
             expect=("misaligned", "race"),
         ),
         Mistake(
-            "pipeline not emptied",
-            ("step < steps", "step + STAGES - 1 < steps"),
-            says="The last STAGES - 1 pairs of tiles are copied, but nobody multiplies them: go on until the "
-            "pipeline is empty.",
-        ),
-        Mistake(
-            "carry missing",
-            ("s -= S, r++;", "s -= S;"),
-            says="Where s passes the end of the filter's row it starts again, but r stays: it must go up by one.",
-        ),
-        Mistake(
             "neighbouring columns",
             ("j / 4 * BN / 2 + 4 * x", "8 * x + j"),
             says="A thread stores its sums in 8 neighbouring columns; it has the four from 4 x on, and four "
@@ -134,11 +123,6 @@ MISTAKES = (
             ("fours, s++;", "fours;"),
             says="Where the channels of a tap end, the next tap begins: s must go up by one.",
             hint=2,
-        ),
-        Mistake(
-            "carry of the taps missing",
-            ("s -= S, r++;", "s -= S;"),
-            says="Where s passes the end of the filter's row it starts again, but r stays: it must go up by one.",
         ),
     ),
     *short(

@@ -20,16 +20,15 @@ MISTAKES = (
             "place within the window",
             ("(2 * p + i) * W_out + 2 * q", "2 * i"),
             says="A place is counted within the window: it is h * W_out + w in the plane of the convolution.",
-            hint=3,
         ),
         Mistake(
             "place kept where ReLU leaves 0",
             (("best = 0.0f", "best = -INFINITY"), ("[idx] = best", "[idx] = fmaxf(best, 0.0f)")),
             says="Where ReLU leaves 0, a place is stored instead of -1: a gradient would pass that has no way back.",
-            hint=3,
         ),
         slow("one filter per block", "", ("FILTERS = 3", "FILTERS = 1")),
         slow("one float at a time", "", ("= two.y;", "= *(volatile float*)&tile[2 * y + i][2 * x + j + 1];")),
+        hint=3,
     ),
 )
 

@@ -70,9 +70,9 @@ def slow(name: str, line: str, *edits: tuple[str, ...]) -> Mistake:
     return Mistake(name, edits, "slow", line=line)
 
 
-def mistakes_in(kernel: str, *mistakes: Mistake) -> tuple[Mistake, ...]:
-    """Mistakes in one of several kernels."""
-    return tuple(replace(m, kernel=kernel) for m in mistakes)
+def mistakes_in(kernel: str, *mistakes: Mistake, hint: int = 1) -> tuple[Mistake, ...]:
+    """Mistakes in one of several kernels. hint: of those that name no other than the first."""
+    return tuple(replace(m, kernel=kernel, hint=max(m.hint, hint)) for m in mistakes)
 
 
 def without_kernels(text: str, names: Sequence[str]) -> str:
