@@ -31,9 +31,7 @@ def in_tiles(products: Iterable[tuple[int, int, int]], side: int = 16) -> tuple[
 
 
 def tile_limits(
-    kernel: str,
-    products: Callable[[dict[str, int]], Iterable[tuple[int, int, int]]],
-    but: str = "",
+    kernel: str, products: Callable[[dict[str, int]], Iterable[tuple[int, int, int]]], but: str = ""
 ) -> tuple[Gate, ...]:
     """products(d): the rows, columns and depth of every product of a launch. but: quantities that the puzzle
     limits itself."""

@@ -178,10 +178,7 @@ def finite_differences(
 
 
 def compare(
-    target: Expected,
-    got: np.ndarray,
-    before: np.ndarray | None = None,
-    written: np.ndarray | None = None,
+    target: Expected, got: np.ndarray, before: np.ndarray | None = None, written: np.ndarray | None = None
 ) -> Mismatch | None:
     """None if every element is right. before: the array before the kernel ran (poison). written: see
     `untouched`."""

@@ -203,9 +203,7 @@ QUANTITIES = {
         "before the products of an earlier step, and wait for them afterwards.",
     ),
     "async_copies": _plain(
-        "async_copies",
-        "copies by cp.async",
-        "Every element of a tile is copied once, and nothing else is.",
+        "async_copies", "copies by cp.async", "Every element of a tile is copied once, and nothing else is."
     ),
     "barriers": _plain(
         "barriers",

@@ -360,8 +360,7 @@ class Check:
         if share >= 0.8:
             return self.unlaunched(len(pairs))
         return Failure(
-            "wrong",
-            [f"Test accuracy {share:.1%} after {self.case.dims['epochs']} epoch; 80 % was expected."],
+            "wrong", [f"Test accuracy {share:.1%} after {self.case.dims['epochs']} epoch; 80 % was expected."]
         )
 
 

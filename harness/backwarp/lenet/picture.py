@@ -10,12 +10,7 @@ from matplotlib.patches import Rectangle
 
 from .data import Data
 
-INK, FAINT, BLUE, ORANGE = (
-    "#222222",
-    "#777777",
-    "#0072b2",
-    "#e69f00",
-)  # safe for colour-blind readers
+INK, FAINT, BLUE, ORANGE = ("#222222", "#777777", "#0072b2", "#e69f00")  # safe for colour-blind readers
 MOST_WRONG = 24
 
 

@@ -225,10 +225,7 @@ def lines(row: dict, naive: float | None) -> list[str]:
     longer = f"{row['full_over_memory_time']:5.1f}x the time of memory, {row['writable_over_memory_time']:.1f}x on own arrays"
     if "memory" not in row:
         memory, full = 1e3 * row["memory_seconds"], 1e3 * row["full_seconds"]
-        return [
-            f"\n{row['workload']:16} memory {memory:7.2f} ms   full {full:8.2f} ms{longer}",
-            *others(row),
-        ]
+        return [f"\n{row['workload']:16} memory {memory:7.2f} ms   full {full:8.2f} ms{longer}", *others(row)]
     text = [
         f"\n{row['workload']}",
         f"  memory checks   one core {row['memory']:6.2f}   all cores {row['memory_all_cores']:6.2f}"
@@ -313,10 +310,7 @@ def main(
         if not only or name in only:
             rows.append(measure(work(), cores, library, target))
             if to != "-":
-                print(
-                    "\n".join(lines(rows[-1], rows[0].get("c"))),
-                    flush=True,
-                )
+                print("\n".join(lines(rows[-1], rows[0].get("c"))), flush=True)
     report = {
         "machine": platform.processor() or platform.machine(),
         "cores": cores,

@@ -28,10 +28,7 @@ from .mutants import of_program
 SMALLEST = 2, 4  # how many cases a mistake is tried on, before all
 STEPS = 1 << 23  # per thread; no case needs more
 PYTHON = {"syntax", "exception", "missing-function", "signature", "timeout"}
-OWN_CASE = {
-    "train": "six_steps",
-    "LeNet": "lenet",
-}  # the function's case, if its name differs
+OWN_CASE = {"train": "six_steps", "LeNet": "lenet"}  # the function's case, if its name differs
 FAULTS = frozenset(abi.FAULTS) | {"invalid-address"}
 KINDS = {"wrong", "unwritten", "launch", "schedule", "input-changed", "compile", "slow"}
 

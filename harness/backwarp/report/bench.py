@@ -77,12 +77,7 @@ def formula_and_count(m: Measured) -> str:
 def counts(m: Measured) -> list[tuple[str, str]]:
     n = m.counters
     if m.sampled:
-        rows = [
-            (
-                "counted",
-                f"{m.ran:,} of {m.blocks:,} blocks; the rest is extrapolated, an estimate",
-            )
-        ]
+        rows = [("counted", f"{m.ran:,} of {m.blocks:,} blocks; the rest is extrapolated, an estimate")]
     else:
         rows = [("counted", f"all {m.blocks:,} blocks: exact" if m.blocks > 1 else "the one block: exact")]
     kinds = [

@@ -38,11 +38,7 @@ from .run.record import MOST_BLOCKS
 from .run.tally import Tally
 from .run.tensor_maps import map_bytes
 from .run.textures import Textures
-from .run.workers import (
-    STEP_BUDGET,
-    Workers,
-    available_cores,
-)
+from .run.workers import STEP_BUDGET, Workers, available_cores
 from .runtime import abi
 
 if TYPE_CHECKING:

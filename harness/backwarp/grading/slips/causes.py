@@ -16,11 +16,7 @@ MOST = 2  # shown
 
 
 def causes(
-    puzzle: Puzzle,
-    kernel: Kernel,
-    source: str,
-    failed: Sequence[Mapping[str, int]] = (),
-    named: bool = False,
+    puzzle: Puzzle, kernel: Kernel, source: str, failed: Sequence[Mapping[str, int]] = (), named: bool = False
 ) -> list[Finding]:
     """Slips first, then misuses. failed: see misuses; named: whether what it computes is the whole explanation. No question is asked about a
     line that a fact is stated about."""

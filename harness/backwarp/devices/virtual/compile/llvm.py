@@ -185,10 +185,5 @@ def target_machine(level: int, for_: str = ""):
     _initialise()
     found = target(for_)
     return llvm.Target.from_triple(found.triple).create_target_machine(
-        cpu=found.cpu,
-        features=found.features,
-        opt=level,
-        reloc="pic",
-        codemodel="small",
-        jit=True,
+        cpu=found.cpu, features=found.features, opt=level, reloc="pic", codemodel="small", jit=True
     )

@@ -126,8 +126,7 @@ _OTHERS = {
         "smsp__inst_executed_op_ldgsts.sum",
     ),
     "async_copies_idle": Metric(
-        "thread operations",
-        "copies by cp.async of threads that computed nothing until they waited for them",
+        "thread operations", "copies by cp.async of threads that computed nothing until they waited for them"
     ),
     "bulk_copies": Metric("thread operations", "copies of many bytes or of tensors (TMA)"),
     "bulk_bytes": Metric("bytes", "that such copies move"),

@@ -25,7 +25,7 @@ def unlanded(d: Diagnosis, record) -> dict:
         )
     return fields | dict(
         explanation=f"This wgmma reads {name}, which nothing has written, or whose copy has not been waited for:"
-        " wait for the copy's barrier first, and look at the descriptor's start and strides.",
+        " wait for the copy's barrier first, and look at the descriptor's start and strides."
     )
 
 
@@ -40,12 +40,12 @@ def overwritten(d: Diagnosis, record) -> dict:
             | place
             | dict(
                 explanation=f"This wgmma reads {name}, and line {wait.line} writes there in a thread that does not know that it is complete:"
-                " it must have waited for it (wgmma.wait_group), or have met at a barrier who has.",
+                " it must have waited for it (wgmma.wait_group), or have met at a barrier who has."
             )
         )
     return fields | dict(
         explanation=f"What this wgmma reads in shared memory has changed before line {wait.line} has waited for it: write to the tile"
-        " only after wgmma.wait_group.",
+        " only after wgmma.wait_group."
     )
 
 

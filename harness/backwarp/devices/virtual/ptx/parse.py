@@ -15,18 +15,7 @@ from typing import NoReturn
 
 from ....errors import Unsupported
 from . import special
-from .ir import (
-    Function,
-    Immediate,
-    Instruction,
-    Label,
-    Location,
-    Module,
-    Operand,
-    Symbol,
-    Variable,
-    operand,
-)
+from .ir import Function, Immediate, Instruction, Label, Location, Module, Operand, Symbol, Variable, operand
 from .registers import Registers
 from .spellings import in_order
 from .statements import HEADER, split_operands, statements

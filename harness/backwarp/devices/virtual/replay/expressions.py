@@ -35,11 +35,7 @@ def _divided(a, b):
 
 _BINARY: dict[type, Callable] = {
     **{ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: _divided},
-    **{
-        ast.Mod: lambda a, b: a - b * _divided(a, b),
-        ast.LShift: _shifted,
-        ast.RShift: operator.rshift,
-    },
+    **{ast.Mod: lambda a, b: a - b * _divided(a, b), ast.LShift: _shifted, ast.RShift: operator.rshift},
     **{ast.BitAnd: operator.and_, ast.BitOr: operator.or_, ast.BitXor: operator.xor},
 }
 
