@@ -124,12 +124,6 @@ PUZZLE = Puzzle(
             column_case(1, 2, 4, 5, 3, 2, stride=(2, 1), pad=(1, 1)),
             "measured: the gradient of a loss, by differences",
         ),
-        Case(
-            "wide_matrix",
-            column_case(1, 2, 183, 181, 1, 1),
-            "two rows of more columns than a short can count",
-            stress=True,
-        ),
         own_sizes(threads=(30, 90)),
         Case(
             "counted",
