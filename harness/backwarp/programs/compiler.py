@@ -314,19 +314,22 @@ def without_device_code(text: str) -> str:
     text = _APART.sub(lambda found: found[0].replace(" ", "") + " " * found[0].count(" "), text)
     if not re.search(r"__(?:global|device)__", text):
         return text
-    data = bytearray(text.encode())
-    for start, end in _bodies(cuda_tree.parse(text), data):
-        data[start:end] = re.sub(rb"[^\n]", b" ", bytes(data[start:end]))
-    return data.decode("utf-8", "replace")
+    parts, done = [], 0
+    for start, end in _bodies(cuda_tree.parse(text), text):
+        if start >= done:
+            parts += text[done:start], re.sub(r"[^\n]", " ", text[start:end])
+            done = end
+    return "".join((*parts, text[done:]))
 
 
-def _bodies(root, data: bytearray) -> Iterator[tuple[int, int]]:
+def _bodies(root, text: str) -> Iterator[tuple[int, int]]:
+    """The first character in the body of each function for the device alone, and the one after the last."""
     for node in cuda_tree.walk(root):
         body = node.child_by_field_name("body") if node.type == "function_definition" else None
         if body is None or body.type != "compound_statement":
             continue
-        head = bytes(data[node.start_byte : body.start_byte])
-        if b"__global__" in head or b"__device__" in head and b"__host__" not in head:
+        head = text[node.start_byte : body.start_byte]
+        if "__global__" in head or "__device__" in head and "__host__" not in head:
             yield body.start_byte + 1, body.end_byte - 1
 
 
