@@ -199,6 +199,8 @@ def execute(context, path, **asked) -> None:
     from ..report.program import document, show_outcome
     from ..report.ticker import Ticker
 
+    if asked["arguments"][:1] == ("--",):
+        asked["arguments"] = asked["arguments"][1:]
     asked = Asked(**asked)
     with Ticker() as tell:
         done = run_program(asked, tell)

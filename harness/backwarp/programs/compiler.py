@@ -12,6 +12,7 @@ import os
 import platform
 import re
 import shutil
+import signal
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
@@ -32,7 +33,8 @@ from .start import Policy
 
 HOST = Path(__file__).with_name("host")
 OLDEST = 16  # version of clang++
-COMPILING, LINKING = 120, 1800  # seconds; the first link builds a C++ library
+COMPILING, LINKING = 120, 1800  # seconds of the processor; the first link builds a C++ library
+_WAITING = 8  # times as long by the clock: others may use the processors, too
 _GLIBC = "2.28"
 _PLACED = "-fno-sanitize-merge"  # each trap at its own line, since clang 20
 _MEMORY = 6 << 30
@@ -59,6 +61,7 @@ _LIBRARY = (
     "-D_LIBCPP_HARDENING_MODE=_LIBCPP_HARDENING_MODE_EXTENSIVE "
     "-D_LIBCPP_ASSERTION_SEMANTIC_DEFAULT=_LIBCPP_ASSERTION_SEMANTIC_ENFORCE"
 ).split()
+_SLOW = "the compiler of host code takes more than {seconds} seconds"
 _MESSAGE = re.compile(r"(.+?):(\d+):(\d+): (?:fatal )?(error|warning|note): (.*)")
 _APART = re.compile(r"(?<=[\w>])[ ]*<< +<|>> +>(?=\s*\()")
 _UNDEFINED = re.compile(r"undefined (?:symbol|reference)(?: to|:)? [`']?([^'\n]+)")
@@ -164,8 +167,7 @@ def build(
         Path(folder, "image").write_text(name)
         given = (*_OPTIONS, *_CUDA, "-Xclang", f"{folder}/image", *compiler.options, *macros)
         headers = (
-            "-I",
-            f"{folder}/headers",
+            *("-I", f"{folder}/headers", "-I", str(home)),
             "-isystem",
             str(library.cuda_headers()),
             "-include",
@@ -207,9 +209,7 @@ def _linked(
     return Path(folder, "a.out").read_bytes()
 
 
-def _run(
-    compiler: Compiler, folder: str, command, words, home: Path, seconds: float = COMPILING
-) -> str | None:
+def _run(compiler: Compiler, folder: str, command, words, home: Path, seconds: int = COMPILING) -> str | None:
     """What the compiler said if it failed."""
     cached = _zig_cache()
     policy = Policy(
@@ -218,6 +218,7 @@ def _run(
         programs=(command[0], "/usr/bin", "/usr/lib", "/lib", "/lib64", *compiler.reads),
         calls=False,
         memory=_MEMORY,
+        seconds=seconds,
     )  # fmt: skip
     names = {name: os.environ[name] for name in ENVIRONMENT if name in os.environ}
     variables = names | {
@@ -230,12 +231,14 @@ def _run(
     try:
         done = subprocess.run(
             policy.command(*command, *words), cwd=home, env=variables, stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, timeout=seconds,
+            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, timeout=seconds * _WAITING,
         )  # fmt: skip
     except subprocess.TimeoutExpired:
-        raise CompileError(f"the compiler of host code takes more than {seconds} seconds") from None
+        raise CompileError(_SLOW.format(seconds=seconds)) from None
     except OSError as error:
         raise DeviceError(f"the compiler of host code cannot be started ({error})") from None
+    if done.returncode in (-signal.SIGKILL, -signal.SIGXCPU):
+        raise CompileError(_SLOW.format(seconds=seconds))
     return (
         None
         if done.returncode == 0
@@ -244,8 +247,11 @@ def _run(
 
 
 def _zig_cache() -> Path:
-    """Where ziglang keeps the libraries that it builds; its own variable counts."""
-    path = Path(os.environ.get("ZIG_GLOBAL_CACHE_DIR") or (cache_root() or session_directory()) / "zig")
+    """Where ziglang keeps the libraries that it builds, for each installation; its own variable counts. Two installations would
+    build them in turns, as their folders are part of what it compares."""
+    spec = importlib.util.find_spec("ziglang")
+    of = digest(spec.origin)[:16] if spec and spec.origin else ""
+    path = Path(os.environ.get("ZIG_GLOBAL_CACHE_DIR") or (cache_root() or session_directory()) / "zig" / of)
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
     return path
 
@@ -255,11 +261,16 @@ def _zig_cache() -> Path:
 
 def _shim_texts() -> dict[str, str]:
     rows = "".join(f'{{{n}, "{name}", "{said}"}}, ' for n, (name, said) in sorted(errors.codes().items()))
+    texts = {name: (HOST / name).read_text() for name in ("shim.cpp", "graphs.inc", "device_properties.h")}
+    api = (library.cuda_headers() / "cuda_runtime_api.h").read_text(encoding="utf-8", errors="replace")
+    answered = set(re.findall(r"\b(cuda\w+)\(", "".join(texts.values())))
+    refused = sorted(set(re.findall(r"\bCUDARTAPI\s+(cuda\w+)\s*\(", api)) - answered)
     made = (
         f"enum Verb {{ {', '.join(verbs.VERBS)} }};\nstruct Error {{ int code; const char *name, *text; }};\n"
         f"static const Error ERRORS[] = {{ {rows} }};\n"
+        f"#define ALL_REFUSED {' '.join(f'NOT_HERE({name})' for name in refused)}\n"
     )
-    return {"verbs.h": made, **{n: (HOST / n).read_text() for n in ("shim.cpp", "device_properties.h")}}
+    return {"verbs.h": made} | texts
 
 
 def _shim_key() -> str:
@@ -296,11 +307,8 @@ def _shim(compiler: Compiler, tell: Callable[[str], None]) -> bytes:
 def _headers() -> dict[str, str]:
     """Headers for host code that neither the program nor CUDA's packages have."""
     found = {p.relative_to(HOST).as_posix(): p.read_text() for p in sorted(HOST.rglob("*.h"))}
-    own = (
-        {p.name: p.read_text() for p in sorted((HOST / "headers").glob("*.h"))}
-        if (HOST / "headers").is_dir()
-        else {}
-    )
+    headers = HOST / "headers"
+    own = {p.relative_to(headers).as_posix(): p.read_text() for p in sorted(headers.rglob("*.h"))}
     found = {name: text for name, text in found.items() if not name.startswith("headers/")}
     return found | {"helper_math.h": SHIMS["helper_math.h"]} | own
 
@@ -329,7 +337,7 @@ def _bodies(root, text: str) -> Iterator[tuple[int, int]]:
         if body is None or body.type != "compound_statement":
             continue
         head = text[node.start_byte : body.start_byte]
-        if "__global__" in head or "__device__" in head and "__host__" not in head:
+        if "__global__" in head or "__device__" in head and not re.search(r"__host__|\bconstexpr\b", head):
             yield body.start_byte + 1, body.end_byte - 1
 
 

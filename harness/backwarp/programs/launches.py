@@ -13,7 +13,7 @@ from ..devices.virtual.confined import ConfinedGPU, ConfinedKernel, ConfinedModu
 from ..errors import KernelFault, LaunchError
 from ..streams.order import COMPUTE, Access, filled
 from . import errors, libraries
-from .memory import MANAGED, VARIABLE, Allocation, Memory
+from .memory import MANAGED, VARIABLE, Allocation, Memory, held
 from .mistakes import Frames, Mistakes
 from .streams import Call, Streams
 
@@ -211,7 +211,9 @@ class Kernels:
                     "library", frames, called=called.split()[0], memory=self.memory.described(piece.address)
                 )
                 return False
-            return self._memory_of(frames, piece.address, piece.span, piece.stores) is not None
+            return (
+                held(self.memory, self.mistakes, frames, piece.address, piece.span, piece.stores) is not None
+            )
 
         work = libraries.Work(find, self.bytes)
         try:

@@ -132,6 +132,25 @@ class Memory:
         return sum(a.nbytes for a in self._at.values() if a.freed is None)
 
 
+def held(
+    memory: Memory, named: mistakes.Mistakes, frames, address: int, nbytes: int, stores: bool
+) -> Allocation | None:
+    """The allocation with these bytes; None, and a mistake, if there is none."""
+    a = memory.find(address)
+    if a is None or address >= a.end + 4096 and a.freed is None:
+        near = a.described if a else mistakes.Memory("host")
+        named.name("outside", frames, memory=near, past=address - a.end if a else 0)
+        return None
+    if a.freed is not None:
+        named.name("freed", frames, memory=a.described, freed=mistakes.Frames(a.freed))
+        return None
+    if address + nbytes > a.end:
+        facts = dict(memory=a.described, wanted=nbytes, left=max(a.end - address, 0), nbytes=a.nbytes)
+        named.name("too-long", frames, stores=stores, **facts)
+        return None
+    return a
+
+
 def named(line: str) -> str:
     """What a call that allocates calls its memory: `cudaMalloc(&d_a, n)` -> d_a."""
     for call in re.finditer(r"\b\w*[mM]alloc\w*\s*|\bcudaHostAlloc\s*", line):

@@ -170,11 +170,15 @@ _SENTENCES: dict[str, tuple[str, ...] | Callable[[Mapping], list[str]]] = {
     "library": ("The library's {called} is given {memory}; it needs memory of the device.",),
     "leak": ("{memory} is never freed: {nbytes:,} bytes.",),
     "unset": ("{count:,} of the {total:,} bytes that this copies from {memory} were never written; the first is byte {first:,}.",),
-    "full": ("The virtual GPU has {room:,} bytes of memory, of which {used:,} are in use: {wanted:,} more do not fit.",),
+    "full": ("The virtual GPU has {room:,} bytes of memory, of which {used:,} are in use: {wanted:,} more do not fit{more}.",),
     "slow": (
         "{kernel}, launched here, was ended after {seconds:g} s, in line {line}: it has an endless loop, or much to do. Smaller sizes, or"
         " --checks memory, take less.",
     ),
     "no-device": ("There is one device here, number 0: {wanted} is none.",),
+    "recording": (
+        "{name} is not allowed while a stream is captured: the capture ends with cudaErrorStreamCaptureInvalidated.",
+        "What waits or allocates comes before cudaStreamBeginCapture() or after cudaStreamEndCapture().",
+    ),
     "refused": ("{name} is not supported here: it returns cudaErrorNotSupported.",),
 }  # fmt: skip

@@ -84,6 +84,10 @@ class Session:
         self.mistakes.name("refused", frames, name=extra.decode("utf-8", "replace"))
         return (0,)
 
+    def on_recording(self, frames, words, extra) -> Answer:
+        self.mistakes.name("recording", frames, name=extra.decode("utf-8", "replace"))
+        return (0,)
+
     # -- memory -------------------------------------------------------------------------------------------
 
     def on_malloc(self, frames, words, extra) -> Answer:
@@ -103,7 +107,8 @@ class Session:
                 break
             except DeviceError:
                 if self.device.process.generation > 1 or not self.memory.drop():
-                    facts = dict(room=self.device.room, used=self.memory.used, wanted=nbytes)
+                    more = "; with --checks memory it has more" if self.device.checks == "full" else ""
+                    facts = dict(room=self.device.room, used=self.memory.used, wanted=nbytes, more=more)
                     self.mistakes.name("full", frames, **facts)
                     return 2, 0
         made = Allocation(start, nbytes, kind, name, array, frames)
@@ -137,22 +142,6 @@ class Session:
         self.memory.retire(a, frames)
         self.streams.protect(a, FREED)
         return (self.streams.fault,)
-
-    def _memory_of(self, frames, address: int, nbytes: int, stores: bool) -> Allocation | None:
-        """The allocation with these bytes; None, and a mistake, if there is none."""
-        a = self.memory.find(address)
-        if a is None or address >= a.end + 4096 and a.freed is None:
-            near = a.described if a else mistakes.Memory("host")
-            self.mistakes.name("outside", frames, memory=near, past=address - a.end if a else 0)
-            return None
-        if a.freed is not None:
-            self.mistakes.name("freed", frames, memory=a.described, freed=Frames(a.freed))
-            return None
-        if address + nbytes > a.end:
-            facts = dict(memory=a.described, wanted=nbytes, left=max(a.end - address, 0), nbytes=a.nbytes)
-            self.mistakes.name("too-long", frames, stores=stores, **facts)
-            return None
-        return a
 
     def on_copy(self, frames, words, extra) -> Answer:
         to, to_pitch, from_, from_pitch, width, height, kind, stream, later = words[:9]
@@ -191,7 +180,7 @@ class Session:
             (from_, from_pitch, inside[1], False),
         ):
             span = pitch * (height - 1) + width
-            a = self._memory_of(frames, address, span, stores) if i else None
+            a = memory.held(self.memory, self.mistakes, frames, address, span, stores) if i else None
             if i and a is None:
                 return (1,)
             sides.append((a, address, span))
@@ -244,7 +233,7 @@ class Session:
             )
             return (1,)
         span = pitch * (height - 1) + width
-        if (a := self._memory_of(frames, to, span, True)) is None:
+        if (a := memory.held(self.memory, self.mistakes, frames, to, span, True)) is None:
             return (1,)
         if height > 1 and pitch < width:
             return (INVALID_PITCH,)

@@ -22,6 +22,7 @@ class Policy:
     programs: tuple[str, ...] = ()
     calls: bool = True
     memory: int | None = None
+    seconds: int | None = None
     file_size: int | None = None
 
     def command(self, *words: str) -> list[str]:
@@ -35,7 +36,7 @@ def main() -> None:
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG: it ends with whoever started it
     except (OSError, AttributeError):
         pass
-    limit(memory=policy.memory, file_size=policy.file_size)
+    limit(memory=policy.memory, seconds=policy.seconds, file_size=policy.file_size)
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     confine(policy.readable, policy.writable, programs=policy.programs, calls=policy.calls)
     os.execve(words[0], words, environment)

@@ -74,6 +74,10 @@ BW cudaError_t cudaGetDeviceProperties_v2(cudaDeviceProp* p, int d) { return bac
 BW cudaError_t cudaChooseDevice(int* d, const cudaDeviceProp*) { *d = 0; return cudaSuccess; }
 BW cudaError_t cudaMemPrefetchAsync(const void*, size_t, int, cudaStream_t = 0) { return cudaSuccess; }
 BW cudaError_t cudaMemAdvise(const void*, size_t, cudaMemoryAdvise, int) { return cudaSuccess; }
+BW cudaError_t cudaGraphInstantiate(cudaGraphExec_t* e, cudaGraph_t g, cudaGraphNode_t*, char*, size_t) { return cudaGraphInstantiate(e, g, 0); }
+BW cudaError_t cudaGraphAddDependencies(cudaGraph_t g, const cudaGraphNode_t* a, const cudaGraphNode_t* b, size_t n) { return cudaGraphAddDependencies(g, a, b, 0, n); }
+BW cudaError_t cudaGraphNodeGetDependencies(cudaGraphNode_t g, cudaGraphNode_t* a, size_t* n) { return cudaGraphNodeGetDependencies(g, a, 0, n); }
+BW cudaError_t cudaGraphExecUpdate(cudaGraphExec_t e, cudaGraph_t g, cudaGraphNode_t* n, cudaGraphExecUpdateResult* r) { cudaGraphExecUpdateResultInfo i{}; cudaError_t code = cudaGraphExecUpdate(e, g, &i); if (n) *n = i.errorNode; *r = i.result; return code; }
 using std::min; using std::max;
 #ifndef M_PI
 #define M_PI 3.14159265358979323846

@@ -4,6 +4,7 @@
 //
 // The device's memory is a file that the device's process maps too. Here it is mapped twice: at `base`, for copies, and at the
 // addresses that kernels use, where only managed and pinned memory can be read and written.
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <csignal>
@@ -13,9 +14,12 @@
 #include <cstdlib>
 #include <cstring>
 #include <cxxabi.h>
+#include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <pthread.h>
+#include <set>
 #include <string>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -55,8 +59,10 @@ static thread_local std::vector<Pushed>* pushed;
 
 // ---- messages ------------------------------------------------------------------------------------------
 
+static thread_local const u64* as_of;  // the frames of what is done later than it was asked for
 /// Addresses in the program, from the call outwards.
 static void walk(const u64* frame, u64* into) {
+    if (as_of) { memcpy(into, as_of, FRAMES * sizeof *into); return; }
     u64 first = (u64)&__executable_start, end = (u64)&etext;
     int n = 0;
     for (int i = 0; i < 64 && n < FRAMES; i++) {
@@ -279,19 +285,35 @@ API __cudaPopCallConfiguration(Dim* grid, Dim* block, size_t* shared, void** str
     return 0;
 }
 
+static bool recorded(const u64* frame, void* stream, int type, std::function<int(void*)> run);
+static int not_while_recording(const u64* frame, const char* name, void* stream = 0);
+
+static std::string launch_data(const Known& kernel, void** arguments) {
+    std::string data = kernel.name + '\0';
+    int i = 0;
+    for (uint16_t nbytes : kernel.parameters) data.append((char*)arguments[i++], nbytes);
+    return data;
+}
+static int send_launch(const u64* frame, Dim g, Dim b, const std::string& data, size_t shared, void* stream, int together) {
+    u64 frames[FRAMES];
+    walk(frame, frames);
+    auto two = [](unsigned low, unsigned high) { return low | (u64)high << 32; };
+    Reply reply = ask_from(frames, LAUNCH, {two(g.x, g.y), two(g.z, b.x), two(b.y, b.z), shared, (u64)stream, (u64)together}, data.data(), data.size());
+    if (reply.code) { unasked = reply.code; memcpy(unasked_frames, frames, sizeof frames); }
+    return failed(reply.code);
+}
 static int launch(const void* function, Dim g, Dim b, void** arguments, size_t shared, void* stream, int together, const u64* frame) {
     u64 frames[FRAMES];
     if (pushed && !pushed->empty()) { memcpy(frames, pushed->back().frames, sizeof frames); pushed->pop_back(); }
     else walk(frame, frames);
     auto found = known().find(function);
     if (found == known().end()) { ask_from(frames, REFUSED, {}, "a launch of what is no kernel", 29); return failed(98); }
-    std::string data = found->second.name + '\0';
-    int i = 0;
-    for (uint16_t nbytes : found->second.parameters) data.append((char*)arguments[i++], nbytes);
-    auto two = [](unsigned low, unsigned high) { return low | (u64)high << 32; };
-    Reply reply = ask_from(frames, LAUNCH, {two(g.x, g.y), two(g.z, b.x), two(b.y, b.z), shared, (u64)stream, (u64)together}, data.data(), data.size());
-    if (reply.code) { unasked = reply.code; memcpy(unasked_frames, frames, sizeof frames); }
-    return failed(reply.code);
+    std::string data = launch_data(found->second, arguments);
+    const u64* before = as_of;
+    as_of = frames;
+    int code = recorded(frame, stream, 0, [=](void* s) { return send_launch(0, g, b, data, shared, s, together); }) ? 0 : send_launch(0, g, b, data, shared, stream, together);
+    as_of = before;
+    return code;
 }
 
 API cudaLaunchKernel(const void* f, Dim g, Dim b, void** a, size_t s, void* stream) { return launch(f, g, b, a, s, stream, 0, HERE); }
@@ -301,6 +323,7 @@ API cudaLaunchCooperativeKernel(const void* f, Dim g, Dim b, void** a, size_t s,
 // ---- memory --------------------------------------------------------------------------------------------
 
 static int allocate(const u64* frame, void** p, size_t n, int kind, unsigned item, unsigned flags) {
+    if (int code = not_while_recording(frame, "an allocation")) return code;
     Reply reply = ask(frame, MALLOC, {n, (u64)kind, item, flags});
     *p = (void*)reply.words[0];
     return failed(reply.code);
@@ -308,6 +331,14 @@ static int allocate(const u64* frame, void** p, size_t n, int kind, unsigned ite
 API backwarp_malloc(void** p, size_t n, int kind, unsigned item, unsigned flags) { return allocate(HERE, p, n, kind, item, flags); }
 API cudaMalloc(void** p, size_t n) { return allocate(HERE, p, n, 0, 0, 0); }
 API cudaMallocAsync(void** p, size_t n, void*) { return allocate(HERE, p, n, 0, 0, 0); }
+API cudaDeviceGetDefaultMemPool(void** pool, int) { *pool = (void*)1; return 0; }  // there is one pool
+API cudaDeviceGetMemPool(void** pool, int) { *pool = (void*)1; return 0; }
+API cudaDeviceSetMemPool(int, void*) { return 0; }
+API cudaMemPoolCreate(void** pool, const void*) { *pool = (void*)1; return 0; }
+API cudaMemPoolDestroy(void*) { return 0; }
+API cudaMemPoolSetAttribute(void*, int, void*) { return 0; }
+API cudaMemPoolSetAccess(void*, const void*, size_t) { return 0; }
+API cudaMemPoolTrimTo(void*, size_t) { return 0; }
 API cudaMallocManaged(void** p, size_t n, unsigned flags) { return allocate(HERE, p, n, 1, 0, flags); }
 API cudaMallocHost(void** p, size_t n) { return allocate(HERE, p, n, 2, 0, 0); }
 API cudaHostAlloc(void** p, size_t n, unsigned flags) { return allocate(HERE, p, n, 2, 0, flags); }
@@ -326,11 +357,13 @@ API cudaHostRegister(void*, size_t, unsigned) { return 0; }
 API cudaHostUnregister(void*) { return 0; }
 API cudaHostGetFlags(unsigned* flags, void*) { *flags = 0; return 0; }
 
-static int copy(const u64* frame, void* d, size_t dpitch, const void* s, size_t spitch, size_t width, size_t height, int kind, void* stream, int later) {
+static int copy(const u64* frame, void* d, size_t dpitch, const void* from, size_t spitch, size_t width, size_t height, int kind, void* stream, int later) {
     if (!width || !height) return 0;
-    Reply reply = ask(frame, COPY, {(u64)d, dpitch, (u64)s, spitch, width, height, (u64)kind, (u64)stream, (u64)later});
+    if (later && recorded(frame, stream, 1, [=](void* s) { return copy(0, d, dpitch, from, spitch, width, height, kind, s, 1); })) return 0;
+    if (int code = later ? 0 : not_while_recording(frame, "a copy that waits")) return code;
+    Reply reply = ask(frame, COPY, {(u64)d, dpitch, (u64)from, spitch, width, height, (u64)kind, (u64)stream, (u64)later});
     if (reply.code) return failed(reply.code);
-    for (size_t y = 0; y < height; y++) memmove(real((char*)d + y * dpitch), real((const char*)s + y * spitch), width);
+    for (size_t y = 0; y < height; y++) memmove(real((char*)d + y * dpitch), real((const char*)from + y * spitch), width);
     return later ? 0 : failed(ask(frame, COPIED).code);
 }
 API cudaMemcpy(void* d, const void* s, size_t n, int k) { return copy(HERE, d, n, s, n, n, 1, k, 0, 0); }
@@ -353,11 +386,15 @@ static int copy3(const u64* frame, const Copy3D* c, void* stream, int later) {
 API cudaMemcpy3D(const Copy3D* c) { return copy3(HERE, c, 0, 0); }
 API cudaMemcpy3DAsync(const Copy3D* c, void* stream) { return copy3(HERE, c, stream, 1); }
 
-static int fill(const u64* frame, void* d, size_t pitch, int value, size_t width, size_t height, void* stream, int later) {
+/// value: of `item` bytes, 1, 2 or 4; pitch and width: bytes.
+static int fill(const u64* frame, void* d, size_t pitch, int value, size_t width, size_t height, void* stream, int later, size_t item = 1) {
     if (!width || !height) return 0;
+    if (later && recorded(frame, stream, 2, [=](void* s) { return fill(0, d, pitch, value, width, height, s, 1, item); })) return 0;
     Reply reply = ask(frame, FILL, {(u64)d, pitch, width, height, (u64)value, (u64)stream, (u64)later});
     if (reply.code) return failed(reply.code);
-    for (size_t y = 0; y < height; y++) memset(real((char*)d + y * pitch), value, width);
+    for (size_t y = 0; y < height; y++)
+        if (item == 1) memset(real((char*)d + y * pitch), value, width);
+        else for (size_t x = 0; x + item <= width; x += item) memcpy(real((char*)d + y * pitch) + x, &value, item);
     return 0;
 }
 API cudaMemset(void* d, int v, size_t n) { return fill(HERE, d, n, v, n, 1, 0, 0); }
@@ -402,27 +439,34 @@ API cudaStreamCreate(void** s) { return make(HERE, STREAM, s, 0); }
 API cudaStreamCreateWithFlags(void** s, unsigned flags) { return make(HERE, STREAM, s, flags); }
 API cudaStreamCreateWithPriority(void** s, unsigned flags, int) { return make(HERE, STREAM, s, flags); }
 API cudaStreamDestroy(void* s) { return failed(ask(HERE, STREAM_END, {(u64)s}).code); }
-API cudaStreamSynchronize(void* s) { return failed(ask(HERE, WAIT_STREAM, {(u64)s}).code); }
+static int event_recorded(void* event, void* stream), event_waited_for(void* stream, void* event);
+static bool in_capture(void* event);
+static int call_on_host(const u64* frame, void* s, void (*f)(void*), void* user) {
+    if (recorded(frame, s, 3, [=](void* s) { return call_on_host(0, s, f, user); })) return 0;
+    ask(frame, WAIT_STREAM, {(u64)s});
+    f(user);
+    return 0;
+}
+API cudaStreamSynchronize(void* s) { int code = not_while_recording(HERE, "cudaStreamSynchronize", s); return code ? code : failed(ask(HERE, WAIT_STREAM, {(u64)s}).code); }
 API cudaStreamQuery(void* s) { return failed(ask(HERE, WAIT_STREAM, {(u64)s}).code); }
-API cudaStreamWaitEvent(void* s, void* e, unsigned) { return failed(ask(HERE, STREAM_WAITS, {(u64)s, (u64)e}).code); }
+API cudaStreamWaitEvent(void* s, void* e, unsigned) { int code = event_waited_for(s, e); return code ? failed(code < 0 ? 0 : code) : failed(ask(HERE, STREAM_WAITS, {(u64)s, (u64)e}).code); }
 API cudaStreamGetFlags(void*, unsigned* flags) { *flags = 0; return 0; }
 API cudaStreamGetPriority(void*, int* priority) { *priority = 0; return 0; }
-API cudaStreamIsCapturing(void*, int* status) { *status = 0; return 0; }
 API cudaDeviceGetStreamPriorityRange(int* least, int* greatest) { *least = 0; *greatest = -5; return 0; }
 API cudaStreamAddCallback(void* s, void (*f)(void*, int, void*), void* user, unsigned) { ask(HERE, WAIT_STREAM, {(u64)s}); f(s, 0, user); return 0; }
-API cudaLaunchHostFunc(void* s, void (*f)(void*), void* user) { ask(HERE, WAIT_STREAM, {(u64)s}); f(user); return 0; }
+API cudaLaunchHostFunc(void* s, void (*f)(void*), void* user) { return call_on_host(HERE, s, f, user); }
 API cudaEventCreate(void** e) { return make(HERE, EVENT, e, 0); }
 API cudaEventCreateWithFlags(void** e, unsigned flags) { return make(HERE, EVENT, e, flags); }
 API cudaEventDestroy(void* e) { return failed(ask(HERE, EVENT_END, {(u64)e}).code); }
-API cudaEventRecord(void* e, void* s) { return failed(ask(HERE, RECORD, {(u64)e, (u64)s}).code); }
-API cudaEventRecordWithFlags(void* e, void* s, unsigned) { return failed(ask(HERE, RECORD, {(u64)e, (u64)s}).code); }
-API cudaEventSynchronize(void* e) { return failed(ask(HERE, WAIT_EVENT, {(u64)e}).code); }
+API cudaEventRecord(void* e, void* s) { return event_recorded(e, s) ? 0 : failed(ask(HERE, RECORD, {(u64)e, (u64)s}).code); }
+API cudaEventRecordWithFlags(void* e, void* s, unsigned) { return event_recorded(e, s) ? 0 : failed(ask(HERE, RECORD, {(u64)e, (u64)s}).code); }
+API cudaEventSynchronize(void* e) { return in_capture(e) ? failed(907) : failed(ask(HERE, WAIT_EVENT, {(u64)e}).code); }
 API cudaEventQuery(void* e) { return failed(ask(HERE, WAIT_EVENT, {(u64)e}).code); }
 static int elapsed(const u64* frame, float* ms, void* a, void* b) { Reply reply = ask(frame, ELAPSED, {(u64)a, (u64)b}); *ms = reply.words[0] * 1e-6f; return failed(reply.code); }
 API cudaEventElapsedTime(float* ms, void* a, void* b) { return elapsed(HERE, ms, a, b); }
 API cudaEventElapsedTime_v2(float* ms, void* a, void* b) { return elapsed(HERE, ms, a, b); }
 static int wait_all(const u64* frame) { return failed(ask(frame, WAIT_ALL).code); }
-API cudaDeviceSynchronize() { return wait_all(HERE); }
+API cudaDeviceSynchronize() { int code = not_while_recording(HERE, "cudaDeviceSynchronize"); return code ? code : wait_all(HERE); }
 API cudaThreadSynchronize() { return wait_all(HERE); }
 API cudaThreadExit() { return 0; }
 API cudaDeviceReset() { int code = failed(ask(HERE, RESET).code); last_error = 0; return code; }
@@ -537,17 +581,11 @@ API backwarp_library(const char* name, const u64* words, int n, const void*, voi
     return reply.code;
 }
 
+API backwarp_absent(const char* name) { return refused(HERE, name); }
+#include "graphs.inc"
+
 #define NOT_HERE(name) API name(...) { return refused(HERE, #name); }
-NOT_HERE(cudaMallocArray) NOT_HERE(cudaFreeArray) NOT_HERE(cudaMemcpyToArray) NOT_HERE(cudaMemcpy2DToArray) NOT_HERE(cudaMemcpy2DToArrayAsync)
-NOT_HERE(cudaMemcpyFromArray) NOT_HERE(cudaMemcpy2DFromArray) NOT_HERE(cudaMalloc3DArray) NOT_HERE(cudaMallocMipmappedArray) NOT_HERE(cudaMemcpy3DPeer)
-NOT_HERE(cudaCreateTextureObject) NOT_HERE(cudaDestroyTextureObject) NOT_HERE(cudaCreateSurfaceObject) NOT_HERE(cudaDestroySurfaceObject)
-NOT_HERE(cudaGraphCreate) NOT_HERE(cudaGraphLaunch) NOT_HERE(cudaGraphInstantiate) NOT_HERE(cudaGraphInstantiateWithFlags) NOT_HERE(cudaGraphExecDestroy)
-NOT_HERE(cudaGraphDestroy) NOT_HERE(cudaGraphGetNodes) NOT_HERE(cudaGraphAddKernelNode) NOT_HERE(cudaGraphAddMemcpyNode) NOT_HERE(cudaGraphAddMemcpyNode1D)
-NOT_HERE(cudaGraphAddMemsetNode) NOT_HERE(cudaGraphAddHostNode) NOT_HERE(cudaGraphClone) NOT_HERE(cudaGraphExecUpdate) NOT_HERE(cudaGraphUpload)
-NOT_HERE(cudaStreamBeginCapture) NOT_HERE(cudaStreamEndCapture) NOT_HERE(cudaStreamGetCaptureInfo) NOT_HERE(cudaLaunchKernelExC)
-NOT_HERE(cudaIpcGetMemHandle) NOT_HERE(cudaIpcOpenMemHandle) NOT_HERE(cudaIpcCloseMemHandle) NOT_HERE(cudaGetDriverEntryPoint)
-NOT_HERE(cudaDeviceGetDefaultMemPool) NOT_HERE(cudaMemPoolSetAttribute) NOT_HERE(cudaMemPoolCreate) NOT_HERE(cudaMemPoolDestroy) NOT_HERE(cudaDeviceGetMemPool)
-NOT_HERE(cudaOccupancyAvailableDynamicSMemPerBlock) NOT_HERE(cudaOccupancyMaxActiveClusters) NOT_HERE(cudaMemcpyBatchAsync)
+ALL_REFUSED
 
 // ---- memory of the host with guard pages (--host-memory) ------------------------------------------------
 

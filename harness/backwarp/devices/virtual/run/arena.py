@@ -430,7 +430,7 @@ class Arena:
 
 def _gap(nbytes: int) -> int:
     """Length of the red zone after an allocation of `nbytes`."""
-    return min(max(64 << 10, nbytes), 256 * MIB)
+    return min(max(64 << 10, nbytes), 64 * MIB)
 
 
 def _granules(owner: Owner) -> slice:

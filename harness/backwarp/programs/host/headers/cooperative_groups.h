@@ -8,4 +8,6 @@ struct coalesced_group : thread_group {};
 struct cluster_group : thread_group {};
 template <unsigned N, class P = void> struct thread_block_tile : thread_group {};
 template <class T> struct plus {};
+template <class T> struct less {};
+template <class T> struct greater {};
 }
