@@ -246,12 +246,19 @@ def _run(compiler: Compiler, folder: str, command, words, home: Path, seconds: i
     )
 
 
-def _zig_cache() -> Path:
-    """Where ziglang keeps the libraries that it builds, for each installation; its own variable counts. Two installations would
-    build them in turns, as their folders are part of what it compares."""
+def installation() -> str:
+    """Which ziglang this is."""
     spec = importlib.util.find_spec("ziglang")
-    of = digest(spec.origin)[:16] if spec and spec.origin else ""
-    path = Path(os.environ.get("ZIG_GLOBAL_CACHE_DIR") or (cache_root() or session_directory()) / "zig" / of)
+    return digest(spec.origin)[:16] if spec and spec.origin else ""
+
+
+def _zig_cache() -> Path:
+    """Where ziglang keeps the libraries that it builds; its own variable counts. Each installation has its own place: two would build
+    them in turns, as what they compare has their folders' names."""
+    path = Path(
+        os.environ.get("ZIG_GLOBAL_CACHE_DIR")
+        or (cache_root() or session_directory()) / "zig" / installation()
+    )
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
     return path
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import struct
 
 import numpy as np
 import pytest
 
+from backwarp.devices.nvrtc import library
 from backwarp.programs import libraries
 
 from .test_pairs import PAIRS, found, needs_compiler, run
@@ -100,3 +102,17 @@ def test_memory_that_is_not_the_devices():
 def test_a_program_with_libraries():
     done = run(PAIRS / "libraries.cu")
     assert found(done) == set() and done.status == 0
+
+
+@needs_compiler
+def test_every_function_of_the_runtime_is_there_or_refused_by_name(tmp_path):
+    api = (library.cuda_headers() / "cuda_runtime_api.h").read_text(errors="replace")
+    names = sorted(set(re.findall(r"^extern .*CUDARTAPI (cuda\w+)\(", api, re.MULTILINE)))
+    assert len(names) > 250
+    path = tmp_path / "all.cu"
+    addresses = "\\n".join(f".quad {name}" for name in names)
+    path.write_text(
+        f'asm(".pushsection .data\\n{addresses}\\n.popsection");\n'
+        "int main() { cudaIpcMemHandle_t handle; int* p; cudaMalloc(&p, 4); cudaIpcGetMemHandle(&handle, p); cudaFree(p); }\n"
+    )
+    assert found(run(path)) == {(2, "refused")}

@@ -49,7 +49,7 @@ def found(done) -> set[tuple[int, str]]:
 
 
 @needs_compiler
-@pytest.mark.parametrize("name", ["copies", "frees", "launches", "waits", "streams"])
+@pytest.mark.parametrize("name", ["copies", "frees", "launches", "waits", "streams", "graphs"])
 def test_all_that_is_marked_and_nothing_else(name):
     path = PAIRS / f"{name}.cu"
     right = run(path)

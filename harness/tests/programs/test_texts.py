@@ -52,11 +52,13 @@ def test_lines_of_addresses_and_of_what_was_inlined():
 
 
 def test_bodies_on_the_device_are_blank_and_lines_stay():
-    text = """__global__ void k(float* a) {
+    text = """// Größe – x²
+__global__ void k(float* a) {
     a[0] = __device_only();
 }
 __host__ __device__ int both() { return 1; }
 template <int N> __device__ int only() { return clock(); }
+__device__ constexpr int known() { return 7; }
 int main() { k<<<1, 1>>>(nullptr); }
 void other() { k << <1, 1 >> > (nullptr); }
 """
@@ -64,7 +66,7 @@ void other() { k << <1, 1 >> > (nullptr); }
     assert found.count("\n") == text.count("\n")
     assert "__device_only" not in found and "clock" not in found
     assert "k<<<  1, 1 >>>  (nullptr)" in found and len(found) == len(text)
-    assert "return 1" in found and "k<<<1, 1>>>(nullptr);" in found
+    assert "return 1" in found and "return 7" in found and "k<<<1, 1>>>(nullptr);" in found
 
 
 def test_messages_of_the_compiler():
