@@ -63,7 +63,7 @@ _LIBRARY = (
 ).split()
 _SLOW = "the compiler of host code takes more than {seconds} seconds"
 _MESSAGE = re.compile(r"(.+?):(\d+):(\d+): (?:fatal )?(error|warning|note): (.*)")
-_APART = re.compile(r"(?<=[\w>])[ ]*<< +<|>> +>(?=\s*\()")
+_APART = re.compile(r"(?<=[\w>])[ ]*<< +<|(?<=\n)[ \t]*<< +<|>> +>(?=\s*\()")
 _UNDEFINED = re.compile(r"undefined (?:symbol|reference)(?: to|:)? [`']?([^'\n]+)")
 _KEPT = {"shim": Store("host"), "program": Store("programs", 400 << 20)}
 
@@ -367,6 +367,8 @@ def _explained(said: str, name: str, texts: Mapping[str, str]) -> CompileError:
 
 def _sentence(message: str) -> str:
     absent = re.fullmatch(r"'([^']+)' file not found", message)
+    if message == "no template named 'texture'":
+        return "texture references were removed in CUDA 12: cudaTextureObject_t, made by cudaCreateTextureObject(), replaces them"
     if not absent:
         return message
     libraries = {

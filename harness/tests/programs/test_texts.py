@@ -61,11 +61,14 @@ template <int N> __device__ int only() { return clock(); }
 __device__ constexpr int known() { return 7; }
 int main() { k<<<1, 1>>>(nullptr); }
 void other() { k << <1, 1 >> > (nullptr); }
+void third() { k
+    << <1, 1 >> > (nullptr); }
 """
     found = compiler.without_device_code(text)
     assert found.count("\n") == text.count("\n")
     assert "__device_only" not in found and "clock" not in found
     assert "k<<<  1, 1 >>>  (nullptr)" in found and len(found) == len(text)
+    assert "k\n<<<     1, 1 >>>  (nullptr)" in found
     assert "return 1" in found and "return 7" in found and "k<<<1, 1>>>(nullptr);" in found
 
 

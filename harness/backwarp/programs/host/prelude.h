@@ -91,7 +91,12 @@ BWD void __syncthreads(); BWD void __syncwarp(unsigned = ~0u); BWD void __thread
 BWD float __fmaf_rn(float, float, float), __fmul_rn(float, float), __fadd_rn(float, float), __fsub_rn(float, float), __fdiv_rn(float, float), __frcp_rn(float), __fsqrt_rn(float), __expf(float), __exp10f(float), __logf(float), __log2f(float), __sinf(float), __cosf(float), __powf(float, float), __fdividef(float, float), __saturatef(float), rsqrtf(float), __int_as_float(int), __uint_as_float(unsigned);
 BWD int __float_as_int(float), __popc(unsigned), __popcll(unsigned long long), __clz(int), __ffs(int); BWD unsigned __float_as_uint(float), __brev(unsigned), __umulhi(unsigned, unsigned);
 BWD double __fma_rn(double, double, double), __longlong_as_double(long long); BWD long long __double_as_longlong(double), clock64(); BWD int __float2int_rn(float), __double2int_rn(double), __float2int_rz(float); BWD float __int2float_rn(int), __double2float_rn(double), __ll2float_rn(long long), __ull2float_rn(unsigned long long);
-BWD float tanhf(float), __tanhf(float);
+#define BW_CUT(t, T) BWD T __float2##t##_rn(float), __float2##t##_rz(float), __float2##t##_rd(float), __float2##t##_ru(float), __double2##t##_rn(double), __double2##t##_rz(double);
+BW_CUT(uint, unsigned) BW_CUT(ll, long long) BW_CUT(ull, unsigned long long)
+#define BW_FLOAT(t, T) BWD float __##t##2float_rz(T), __##t##2float_rd(T), __##t##2float_ru(T);
+BW_FLOAT(int, int) BW_FLOAT(uint, unsigned) BW_FLOAT(ll, long long) BW_FLOAT(ull, unsigned long long)
+BWD float __uint2float_rn(unsigned);
+BWD float tanhf(float), __tanhf(float), truncf(float), rintf(float), ceilf(float), floorf(float), fabsf(float), sinf(float), cosf(float), __fmaf_ieee_rn(float, float, float);
 BWD unsigned short atomicCAS(unsigned short*, unsigned short, unsigned short); BWD unsigned atomicCAS(unsigned*, unsigned, unsigned); BWD int atomicCAS(int*, int, int); BWD unsigned long long atomicCAS(unsigned long long*, unsigned long long, unsigned long long);
 template <class T> BWD T atomicAdd(T*, T); template <class T> BWD T atomicMax(T*, T); template <class T> BWD T atomicMin(T*, T); template <class T> BWD T atomicExch(T*, T);
 template <class T> BWD T __shfl_sync(unsigned, T, int, int = 32); template <class T> BWD T __shfl_down_sync(unsigned, T, unsigned, int = 32); template <class T> BWD T __shfl_up_sync(unsigned, T, unsigned, int = 32); template <class T> BWD T __shfl_xor_sync(unsigned, T, int, int = 32);

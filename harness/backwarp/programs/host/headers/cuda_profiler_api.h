@@ -1,2 +1,3 @@
-// For kernels; the host needs nothing of it.
+// A profiler is told where to begin and to end.
 #pragma once
+extern "C" cudaError_t cudaProfilerStart(), cudaProfilerStop();
