@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 
-from ..devices.nvrtc.symbols import demangle
+from ..devices.nvrtc.symbols import demangle, of_any_compiler
 from ..devices.virtual.confined import ConfinedGPU, ConfinedKernel, ConfinedModule
 from ..errors import KernelFault, LaunchError
 from ..streams.order import COMPUTE, Access, filled
@@ -59,10 +59,10 @@ class Kernels:
         names = extra.decode("utf-8", "replace").split("\n")
         kernels = dict(n[1:].split(" ", 1) for n in names if n.startswith("k") and " " in n)
         self.module = self._compile(list(kernels.values()))
-        lines = []
+        lines, known = [], {of_any_compiler(k): k for k in self.module.lowered.kernels}
         for symbol in kernels:
-            if symbol in self.module.lowered.kernels:
-                self._kernels[symbol] = kernel = ConfinedKernel(self.module, symbol, symbol)
+            if found := known.get(of_any_compiler(symbol)):
+                self._kernels[symbol] = kernel = ConfinedKernel(self.module, found, found)
                 lines.append(" ".join(map(str, (symbol, *kernel.params))))
         return 0, "\n".join(lines).encode()
 

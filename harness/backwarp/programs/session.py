@@ -113,7 +113,8 @@ class Session:
                     return 2, 0
         made = Allocation(start, nbytes, kind, name, array, frames)
         self.memory.add(made)
-        if kind in (MANAGED, PINNED):
+        if kind in (MANAGED, PINNED):  # new pages of a system are zeros
+            self.kernels.bytes[start : start + nbytes] = 0
             array.store(0, nbytes)  # the host may write to it, unseen
             self.streams.protect(made, ALLOCATED)
         return 0, start

@@ -75,3 +75,9 @@ def test_what_the_host_writes_past_the_end_of_its_memory(which):
     path = PAIRS / "heap.cu"
     assert found(run(path, which, guard=True)) == set()
     assert found(run(path, which, macros=("WRONG",), guard=True)) == marks(path, which)
+
+
+@needs_compiler
+def test_kernels_in_namespaces_without_a_name():
+    done = run(PAIRS / "namespaces.cu")
+    assert found(done) == set() and done.status == 0 and done.launches == 3

@@ -60,6 +60,16 @@ def demangle(symbol: str, qualified: bool = False) -> str:
     return "::".join(parts) if qualified else parts[-1]
 
 
+def of_any_compiler(symbol: str) -> str:
+    """A symbol with the name that other compilers than NVRTC give to an anonymous namespace."""
+    found = re.search(r"(?<!\d)(\d+)_GLOBAL__N_", symbol)
+    return (
+        symbol[: found.start()] + "12_GLOBAL__N_1" + symbol[found.end(1) + int(found[1]) :]
+        if found
+        else symbol
+    )
+
+
 def symbol_names(symbol: str) -> tuple[str, str, str]:
     """(function, variable, template arguments, still mangled) of an Itanium symbol: _ZZ1fILi4EEvPfE1t -> ("f", "t", "Li4EEvPfE1t")."""
     function = arguments = ""

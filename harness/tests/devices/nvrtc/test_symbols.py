@@ -2,7 +2,13 @@
 
 import pytest
 
-from backwarp.devices.nvrtc.symbols import demangle, entries, symbol_names, template_arguments
+from backwarp.devices.nvrtc.symbols import (
+    demangle,
+    entries,
+    of_any_compiler,
+    symbol_names,
+    template_arguments,
+)
 
 
 @pytest.mark.parametrize(
@@ -37,3 +43,9 @@ def test_arguments_of_a_template():
 
 def test_a_kernel_in_a_comment_is_none():
     assert entries("/*\n.visible .entry f(\n*/\n.visible .entry g(\n)\n\t.entry h()") == ["g", "h"]
+
+
+def test_namespaces_without_a_name_are_called_alike():
+    ours = of_any_compiler("_ZN5outer41_GLOBAL__N__00000000_9_kernel_cu__Z3usePi1kEPNS_1SE")
+    assert ours == of_any_compiler("_ZN5outer12_GLOBAL__N_11kEPNS_1SE") == "_ZN5outer12_GLOBAL__N_11kEPNS_1SE"
+    assert of_any_compiler("_Z3usePi") == "_Z3usePi"
