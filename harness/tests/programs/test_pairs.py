@@ -78,6 +78,6 @@ def test_what_the_host_writes_past_the_end_of_its_memory(which):
 
 
 @needs_compiler
-def test_kernels_in_namespaces_without_a_name():
+def test_kernels_that_only_their_file_knows():
     done = run(PAIRS / "namespaces.cu")
-    assert found(done) == set() and done.status == 0 and done.launches == 3
+    assert found(done) == set() and done.status == 0 and done.launches == 4

@@ -61,7 +61,9 @@ def demangle(symbol: str, qualified: bool = False) -> str:
 
 
 def of_any_compiler(symbol: str) -> str:
-    """A symbol with the name that other compilers than NVRTC give to an anonymous namespace."""
+    """A symbol with the name that other compilers than NVRTC give to an anonymous namespace, and without their sign of a static
+    function."""
+    symbol = re.sub(r"^_ZL(?=\d)", "_Z", symbol)
     found = re.search(r"(?<!\d)(\d+)_GLOBAL__N_", symbol)
     return (
         symbol[: found.start()] + "12_GLOBAL__N_1" + symbol[found.end(1) + int(found[1]) :]

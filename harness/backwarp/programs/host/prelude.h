@@ -33,6 +33,7 @@
 extern "C" {
 int __cudaPushCallConfiguration(dim3, dim3, size_t = 0, void* = 0);
 cudaError_t backwarp_malloc(void**, size_t, int, unsigned, unsigned);
+cudaError_t backwarp_malloc_in(void**, size_t, unsigned, cudaStream_t);
 cudaError_t backwarp_malloc_pitch(void**, size_t*, size_t, size_t, unsigned);
 cudaError_t backwarp_properties(cudaDeviceProp*, int);
 cudaError_t cudaThreadSynchronize(), cudaThreadExit();
@@ -46,8 +47,8 @@ template <> struct BackwarpItem<float> { static constexpr unsigned value = 256 +
 template <> struct BackwarpItem<double> { static constexpr unsigned value = 256 + 8; };
 
 template <class T> BW cudaError_t cudaMalloc(T** p, size_t n) { return backwarp_malloc((void**)(void*)p, n, 0, BackwarpItem<T>::value, 0); }
-template <class T> BW cudaError_t cudaMallocAsync(T** p, size_t n, cudaStream_t) { return backwarp_malloc((void**)(void*)p, n, 0, BackwarpItem<T>::value, 0); }
-template <class T> BW cudaError_t cudaMallocFromPoolAsync(T** p, size_t n, cudaMemPool_t, cudaStream_t) { return backwarp_malloc((void**)(void*)p, n, 0, BackwarpItem<T>::value, 0); }
+template <class T> BW cudaError_t cudaMallocAsync(T** p, size_t n, cudaStream_t s) { return backwarp_malloc_in((void**)(void*)p, n, BackwarpItem<T>::value, s); }
+template <class T> BW cudaError_t cudaMallocFromPoolAsync(T** p, size_t n, cudaMemPool_t, cudaStream_t s) { return backwarp_malloc_in((void**)(void*)p, n, BackwarpItem<T>::value, s); }
 template <class T> BW cudaError_t cudaMallocManaged(T** p, size_t n, unsigned f = 1) { return backwarp_malloc((void**)(void*)p, n, 1, BackwarpItem<T>::value, f); }
 template <class T> BW cudaError_t cudaMallocHost(T** p, size_t n, unsigned f = 0) { return backwarp_malloc((void**)(void*)p, n, 2, BackwarpItem<T>::value, f); }
 template <class T> BW cudaError_t cudaHostAlloc(T** p, size_t n, unsigned f) { return backwarp_malloc((void**)(void*)p, n, 2, BackwarpItem<T>::value, f); }

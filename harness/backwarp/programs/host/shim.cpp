@@ -322,15 +322,17 @@ API cudaLaunchCooperativeKernel(const void* f, Dim g, Dim b, void** a, size_t s,
 
 // ---- memory --------------------------------------------------------------------------------------------
 
-static int allocate(const u64* frame, void** p, size_t n, int kind, unsigned item, unsigned flags) {
-    if (int code = not_while_recording(frame, "an allocation")) return code;
+/// stream: of an allocation in the order of a stream. While that is recorded, the memory is there at once, and belongs to the graph.
+static int allocate(const u64* frame, void** p, size_t n, int kind, unsigned item, unsigned flags, void* stream = 0) {
+    if (int code = stream && recorded(frame, stream, 10, {}) ? 0 : not_while_recording(frame, "an allocation", stream)) return code;
     Reply reply = ask(frame, MALLOC, {n, (u64)kind, item, flags});
     *p = (void*)reply.words[0];
     return failed(reply.code);
 }
 API backwarp_malloc(void** p, size_t n, int kind, unsigned item, unsigned flags) { return allocate(HERE, p, n, kind, item, flags); }
 API cudaMalloc(void** p, size_t n) { return allocate(HERE, p, n, 0, 0, 0); }
-API cudaMallocAsync(void** p, size_t n, void*) { return allocate(HERE, p, n, 0, 0, 0); }
+API cudaMallocAsync(void** p, size_t n, void* stream) { return allocate(HERE, p, n, 0, 0, 0, stream); }
+API backwarp_malloc_in(void** p, size_t n, unsigned item, void* stream) { return allocate(HERE, p, n, 0, item, 0, stream); }
 API cudaDeviceGetDefaultMemPool(void** pool, int) { *pool = (void*)1; return 0; }  // there is one pool
 API cudaDeviceGetMemPool(void** pool, int) { *pool = (void*)1; return 0; }
 API cudaDeviceSetMemPool(int, void*) { return 0; }
@@ -350,7 +352,8 @@ API cudaMalloc3D(Pitched* p, Extent e) { size_t pitch = (e.width + 511) / 512 * 
 
 static int release(const u64* frame, void* p, int kind) { return p ? failed(ask(frame, FREE, {(u64)p, (u64)kind}).code) : 0; }
 API cudaFree(void* p) { return release(HERE, p, 0); }
-API cudaFreeAsync(void* p, void*) { return release(HERE, p, 0); }
+static bool kept_by_graph(const u64* frame, void* p, void* stream);
+API cudaFreeAsync(void* p, void* stream) { return kept_by_graph(HERE, p, stream) ? 0 : release(HERE, p, 0); }
 API cudaFreeHost(void* p) { return release(HERE, p, 2); }
 API cudaHostGetDevicePointer(void** d, void* h, unsigned) { *d = h; return (u64)h < arena ? 0 : failed(1); }
 API cudaHostRegister(void*, size_t, unsigned) { return 0; }
@@ -581,7 +584,6 @@ API backwarp_library(const char* name, const u64* words, int n, const void*, voi
     return reply.code;
 }
 
-API backwarp_absent(const char* name) { return refused(HERE, name); }
 #include "graphs.inc"
 
 #define NOT_HERE(name) API name(...) { return refused(HERE, #name); }
