@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from pathlib import Path
 
 from ..cuda.values import tunables
 from ..errors import CompileError, Diagnostic
@@ -21,10 +22,12 @@ CAUSES = (
 )
 
 
-def compile_error(error: CompileError, source: str = "", stub: str = "") -> list[str]:
+def compile_error(
+    error: CompileError, source: str = "", stub: str = "", folders: Sequence[Path] = ()
+) -> list[str]:
     """The compiler's first messages, each with its line, a caret and, if it is obvious, the remedy.
 
-    stub: the text that the file began as.
+    stub: the text that the file began as. folders: those of the headers that it may include.
     """
     errors = [d for d in error.diagnostics if d.severity == "error"] or list(error.diagnostics)
     if not errors:
@@ -36,7 +39,7 @@ def compile_error(error: CompileError, source: str = "", stub: str = "") -> list
         message = "; ".join(part.strip() for part in decimal(d.message).splitlines())
         lines.append(f"{place}{d.severity}: {message.replace(':; ', ': ')}")
         lines += source_line(d.line, d.source, d.column)
-        text = remedy(d, source, stub)
+        text = remedy(d, source, stub, folders)
         if text and text not in lines:
             lines.append(text)
     if different > len(shown):

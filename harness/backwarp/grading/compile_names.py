@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import difflib
 import re
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
 
 from ..cuda.pieces import Piece
 from ..cuda.text import read
@@ -38,17 +41,18 @@ PYTHON = {
 }
 
 
-def similar(name: str, line: int, source: str, stub: str = "") -> str:
-    """The name probably meant by an undefined one; "" if none is similar."""
+def similar(name: str, line: int, source: str, stub: str = "", folders: Sequence[Path] = ()) -> str:
+    """The name probably meant by an undefined one; "" if none is similar. folders: those of the course's headers."""
     if re.fullmatch(r"__(shfl(_up|_down|_xor)?|any|all|ballot)", name):
         return f"It needs a mask of the lanes that take part: {name}_sync(0xffffffff, ...)."
     if name in PYTHON:
         return PYTHON[name]
-    if re.fullmatch(r"(__)?half2?|__(float2half|half2float)\w*", name):
-        return "It is declared by #include <cuda_fp16.h>, at the top of the file."
-    file = read(source)
+    file, offered = read(source), offered_by(tuple(folders))
+    if header := header_of(name, source, stub, offered):
+        return f"It is declared by #include {header}, at the top of the file."
     visible = file.names_at(file.line_start(line) if 0 < line <= len(file.lines) else 0)
     own = [*visible, *(f.name for f in file.functions), *(m.name for m in file.macros)]
+    own += [n for n, header in offered.items() if header in included(source)]
     text = file.lines[line - 1] if 0 < line <= len(file.lines) else ""
     if any(n.lower() == name.lower() for n in visible):
         return nearest(name, own, text)
@@ -79,6 +83,31 @@ def similar(name: str, line: int, source: str, stub: str = "") -> str:
     return (
         f"Declare it before the loop, with its type and first value: float {name} = 0.0f;" if summed else ""
     )
+
+
+@lru_cache
+def offered_by(folders: tuple[Path, ...]) -> dict[str, str]:
+    """Which of the course's headers, as an #include names it, declares a function or a type."""
+    found = {}
+    for path in (path for folder in folders for path in sorted(folder.glob("*.cuh"))):
+        header = read(path.read_text(encoding="utf-8"))
+        types = (p.part("name").code for p in header.whole.all("alias_declaration", "struct_specifier"))
+        found |= dict.fromkeys((*types, *(f.name for f in header.functions)), f'"{path.name}"')
+    return found
+
+
+def included(text: str) -> list[str]:
+    return [p.part("path").code for p in read(text).whole.all("preproc_include")]
+
+
+def header_of(name: str, source: str, stub: str, offered: dict[str, str]) -> str:
+    """The header that declares a name, and that a file lacks; that of halves, which other headers include as well, only if
+    none of the stub's is missing."""
+    missing = [h for h in included(stub) if h in offered.values() and h not in included(source)]
+    if re.fullmatch(r"(__)?half2?|__(float2half|half2float)\w*", name):
+        return next(iter(missing), "<cuda_fp16.h>")
+    declared = offered.get(name, "")
+    return "" if declared in included(source) or read(source).function(name) else declared
 
 
 def nearest(name: str, own: list[str], text: str) -> str:

@@ -7,8 +7,9 @@ message means.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from ..cuda.pieces import Variable
 from ..cuda.text import CudaText, read
@@ -71,8 +72,8 @@ def is_syntax(d: Diagnostic) -> bool:
     return bool(_SYNTAX.search(d.message) or as_type)
 
 
-def remedy(d: Diagnostic, source: str = "", stub: str = "") -> str:
-    """What to do about a compiler message; "" if that is not obvious."""
+def remedy(d: Diagnostic, source: str = "", stub: str = "", folders: Sequence[Path] = ()) -> str:
+    """What to do about a compiler message; "" if that is not obvious. folders: those of the course's headers."""
     seen = Seen(d, source, stub)
     if _MERGE.fullmatch(d.source.rstrip()):
         return "A merge left both versions in the file: keep one, and delete the lines with <<<<<<<, ======= and >>>>>>>."
@@ -87,7 +88,7 @@ def remedy(d: Diagnostic, source: str = "", stub: str = "") -> str:
     if braces_left_open(source) < 0:
         return too_many_closed(source)
     if undefined := re.search(r'identifier "(\w+)" is undefined', d.message):
-        if near := similar(undefined[1], d.line, source, stub):
+        if near := similar(undefined[1], d.line, source, stub, folders):
             return near
     for pattern, says in REMEDIES:
         if re.search(pattern, d.message):

@@ -348,7 +348,9 @@ def prepare(setup: Setup, puzzle: Puzzle, source: str, name: str) -> None:
         from .compile_errors import compile_error
 
         kind, stub = ("unsupported", "") if isinstance(e, Unsupported) else ("compile", stub_text(puzzle))
-        raise Stop(kind, compile_error(e, source, stub), diagnostics=e.diagnostics) from None
+        raise Stop(
+            kind, compile_error(e, source, stub, puzzle.include_dirs), diagnostics=e.diagnostics
+        ) from None
     for kernel in puzzle.kernels:
         try:
             found = setup.module.get_function(kernel.name)

@@ -7,6 +7,9 @@ from backwarp.errors import CompileError, Diagnostic
 from backwarp.grading.compile_braces import wrong_line
 from backwarp.grading.compile_errors import compile_error, with_warnings
 from backwarp.grading.compile_remedies import remedy
+from tests import ROOT
+
+HEADERS = (ROOT / "puzzles" / "include",)
 
 CALLS = "int i = blockIdx * 2;"
 
@@ -245,6 +248,24 @@ def test_a_slip_is_told_with_its_remedy(before, after, says, runtime):
     lines = compile_error(found.value, source, STUB)
     first = [line for line in lines if not line.startswith("    ")]
     assert says in first[1] and len(lines) <= 10, lines
+
+
+@pytest.mark.parametrize(
+    ("includes", "name", "says"),
+    [
+        ((), "wait_for_phase", 'include "hopper.cuh"'),
+        (('"async.cuh"',), "Barrier", 'include "hopper.cuh"'),
+        (('"hopper.cuh"',), "wait_for_phases", "Do you mean wait_for_phase?"),
+        (('"hopper.cuh"',), "copy4_async", 'include "async.cuh"'),
+        (('"mma.cuh"',), "__half", 'include "hopper.cuh"'),  # the one that the stub includes
+    ],
+)
+def test_what_a_header_of_the_course_declares_is_told_with_the_header(includes, name, says):
+    source = "\n".join((*(f"#include {header}" for header in includes), f"{name}(a);"))
+    found = Diagnostic("error", f'identifier "{name}" is undefined', line=len(includes) + 1, column=1)
+    assert says in remedy(found, source, '#include "hopper.cuh"', HEADERS)
+    if name == "__half":
+        assert "<cuda_fp16.h>" in remedy(found, source, "", HEADERS)
 
 
 @pytest.mark.parametrize(
