@@ -193,6 +193,12 @@ MISTAKES = (
             hint=3,
         ),
         Mistake(
+            "stored where it copies",
+            ("store(d, y, m - first + row,", "store(d, y, m + row,"),
+            says="m is the first pixel that this block copies. Those that it multiplies begin at blockIdx.x * 128 in both blocks.",
+            hint=3,
+        ),
+        Mistake(
             "only its own block has barriers",
             ("meet_cluster();  // from here on there are barriers in both blocks", "__syncthreads();"),
             expect="unstarted-block",
@@ -342,10 +348,10 @@ PUZZLE = Puzzle(
         "arrive at the empty barrier of theirs; wait until the pair of the step STAGES - 1 later is empty, "
         "and copy. A barrier waited for with the parity that comes before its first phase lets you pass, so "
         "that the first round needs no special case.",
-        "In the last kernel, group 0 is one thread with three loops, over r, s and the channels, that waits "
+        "In specialised, group 0 is one thread with three loops, over r, s and the channels, that waits "
         "for empty pairs and fills them; groups 1 and 2 have a loop over the steps that waits for full ones. "
-        "All 256 of them arrive when their products are complete. Pixel 64 of the tile is where row 64 "
-        "begins, 64 times 64 halves on. Each group stores its own half of the pixels. In a cluster, the two "
+        "All 256 of them arrive when their products are complete. The pixels of group 2 begin at row 64 of "
+        "the tile, 64 times 64 halves further on; each group stores its own. In a cluster, the two "
         "blocks have the same pixels and other filters, so each copies 64 pixels to both, and a pair that it "
         "fills is one of both: all 512 threads that multiply arrive in both blocks. Barriers must be made "
         "before the other block uses them, and be there until it has: meet before the first copy, and after "

@@ -98,6 +98,11 @@ class Kernel:
         return tuple(p for p in self.params if isinstance(p, Array))
 
     @once
+    def by_threads(self) -> tuple[Array, ...]:
+        """The arrays that threads read and write themselves: those of which the kernel gets no tensor map."""
+        return tuple(p for p in self.arrays if not p.tiles)
+
+    @once
     def outputs(self) -> tuple[Array, ...]:
         return tuple(p for p in self.arrays if p.is_output)
 

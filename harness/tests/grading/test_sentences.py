@@ -10,9 +10,12 @@ import numpy as np
 import pytest
 
 from backwarp.course.checkout import Course, open_course
+from backwarp.devices.virtual.explain.faults import NOTES, RACES
+from backwarp.devices.virtual.runtime.abi import FAULTS
 from backwarp.errors import KernelFault
 from backwarp.grading.compare import Element, Mismatch
 from backwarp.grading.sentences import (
+    WORDS,
     fault,
     mismatch,
     printing,
@@ -24,6 +27,11 @@ from backwarp.report.ticker import Ticker
 from tests.devices.virtual.launches import K, run, zeros
 from tests.grading.said import said
 from tests.lenet.small import ROOT
+
+
+def test_each_kind_of_fault_has_words():
+    told_as_another = {"none", "trap", "went-round", "missing-block", "lanes-differ", "outside-surface"}
+    assert {*FAULTS} - told_as_another - NOTES - RACES <= {*WORDS}
 
 
 @pytest.mark.parametrize("follows, says", [(True, "Probably a consequence: "), (False, "Also: ")])

@@ -28,6 +28,10 @@ def test_a_pointer_in_place_of_a_map_is_a_wrong_signature(tmp_path):
     assert verdict.lines[0] == wanted
 
 
+def test_what_is_copied_by_hardware_is_not_drawn_as_touched_by_threads():
+    assert all([p.name for p in kernel.by_threads] == ["y"] for kernel in PUZZLE.kernels)
+
+
 def test_a_wrong_sum_is_looked_at_by_stepping_as_a_trace_does_not_follow_tensor_cores(tmp_path):
     wrong = next(m for m in PUZZLE.mistakes if m.name == "windows begin in the image")
     file = tmp_path / "kernel.cu"

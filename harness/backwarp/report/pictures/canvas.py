@@ -43,8 +43,8 @@ def access_picture(
     launch: Launch = Launch(1, 1),
     fault: KernelFault | None = None,
 ) -> Figure:
-    """All arrays of a kernel, with the elements that one thread (or, with thread=None, one block) reads and
-    writes.
+    """The arrays of a kernel, but not those that are only copied by TMA, with the elements that one thread (or, with
+    thread=None, one block) reads and writes.
 
     accesses: the thread's accesses. values: array name -> the numbers or texts in the cells: what the kernel
     read and what it wrote itself. writers: for every block, for every thread: does it write anything? launch:
@@ -52,7 +52,8 @@ def access_picture(
     """
     dims = puzzle.full_dims(case)
     kinds = {(a.array, a.index): a.kind for a in sorted(accesses, key=lambda a: a.kind)}
-    shapes = {p.name: p.shape(dims) for p in kernel.passed}  # constants are the same for all threads
+    drawn = [p for p in kernel.by_threads if p in kernel.passed]  # constants are the same for all threads
+    shapes = {p.name: p.shape(dims) for p in drawn}
     busy, total = sum(map(sum, writers)), sum(map(len, writers))
     strip = total <= MOST_THREADS
     first = 50 + LINE * bool(fault)  # the last line of text
@@ -74,7 +75,7 @@ def access_picture(
         pen.text(LEFT, first, ended(fault, launch), "label", WRONG)
     if strip:
         draw_threads(pen, writers, block, thread, first + 50, launch)
-    for p in kernel.passed:
+    for p in drawn:
         draw_array(pen, kernel, p, shapes[p.name], places[p.name], kinds, values.get(p.name))
     draw_legend(pen, bottom + 25, strip, thread is None, small)
     return pen.figure

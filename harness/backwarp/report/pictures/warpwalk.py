@@ -70,7 +70,7 @@ def warp_frames(puzzle: Puzzle, case: Case, kernel: Kernel, source: str, most: i
     """A picture for each of the first iterations. Errors: CourseError if there are none, or the arrays are
     too large."""
     dims = puzzle.full_dims(case)
-    shapes = {p.name: p.shape(dims) for p in kernel.arrays}
+    shapes = {p.name: p.shape(dims) for p in kernel.by_threads}
     if sum(int(np.prod(shape)) for shape in shapes.values()) > LARGE:
         says = f"case {case.name} of {puzzle.id} is too large to draw"
         raise CourseError(f"{says}: choose a smaller one with --case")
@@ -95,7 +95,7 @@ def frame(kernel: Kernel, shapes: Mapping, found: list[Pass], now: int, title: s
         "label",
         FAINT,
     )
-    for p in kernel.arrays:
+    for p in kernel.by_threads:
         draw_array(pen, kernel, p, shapes[p.name], places[p.name], found[now].kinds, None)
     before = {key: kind for earlier in found[:now] for key, kind in earlier.kinds.items()}
     for name, flat in sorted(before.keys() - found[now].kinds.keys()):

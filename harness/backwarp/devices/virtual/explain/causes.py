@@ -61,6 +61,8 @@ def _rank(one: Found) -> int:
         return 3
     if f.kind == "made-again":  # nothing that waits for it is sure of anything
         return 0
+    if f.kind in ("too-many", "stuck-at-phase"):  # whoever goes on too early arrives too early next
+        return 2
     return 1 if f.kind != _UNSET else 0 if _is_own(f) else 2
 
 

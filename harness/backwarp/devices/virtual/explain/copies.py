@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -112,10 +113,10 @@ _DOES = {"Read": "reads", "Write": "writes", "Atomic": "updates"}
 
 
 def race(d: Diagnosis, shown, name: str) -> str:
-    """What a race says in which a copy of many bytes takes part; "" if none does."""
+    """What a race says in which a copy of many bytes, or st.async, takes part; "" if none does."""
     opcodes = [text.split(" ")[0] for _, text in d.run.module.lowered.sites]
     sides = (shown.last, shown.accesses[1], shown.site), (shown.first, shown.accesses[0], shown.other_site)
-    copies = [side for side in sides if "async.bulk" in opcodes[side[2]]]
+    copies = [side for side in sides if re.search(r"async\.bulk|^(st|red)\.async", opcodes[side[2]])]
     if not copies:
         return ""
     place, how, site = copies[0]
@@ -126,9 +127,13 @@ def race(d: Diagnosis, shown, name: str) -> str:
         who = (
             f"Another one, of line {other.line}," if other.line != place.line else "Another one of this line"
         )
+    remedy = "whoever comes later must have waited for the other, or have met at a barrier who has"
+    if shown.of_blocks and shown.owner and shown.owner.space == "global":
+        remedy = "blocks do not wait for one another: each needs elements of its own, or all add to them (cp.reduce.async.bulk)"
+    what = "copy" if "bulk" in opcodes[site] else "asynchronous store"
     return (
-        f"The copy that line {place.line} starts {_DOES[how]} {name} until {until}. {who} {_DOES[does]} it, and nothing orders the"
-        " two: whoever comes later must have waited for the other, or have met at a barrier who has."
+        f"The {what} that line {place.line} starts {_DOES[how]} {name} until {until}. {who} {_DOES[does]} it, and nothing orders the"
+        f" two: {remedy}."
     )
 
 

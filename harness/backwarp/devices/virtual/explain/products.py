@@ -20,8 +20,8 @@ def unlanded(d: Diagnosis, record) -> dict:
         return fields | dict(
             other=copy,
             explanation=f"This wgmma reads {name}, which the copy in line {copy.line} fills, and thread {thread} of the block does not"
-            " know that it has arrived: all four warps wait for the copy's barrier, in the right parity, and the barrier expects"
-            " the bytes of all copies.",
+            " know that it has arrived: all four warps must wait for the copy's barrier, in the right parity, and the barrier must"
+            " expect the bytes of all copies.",
         )
     return fields | dict(
         explanation=f"This wgmma reads {name}, which nothing has written, or whose copy has not been waited for:"

@@ -66,8 +66,11 @@ class Ring:
     @property
     def ordered(self) -> bool:
         """Whether the thread that copies meets all consumers in the next step, so that it needs no barrier for that."""
-        if self.products and self.wrong == "no warp sync":
-            return True  # lane 0 has waited for the product of all four warps
+        if self.wrong == "no warp sync":
+            if self.products:
+                return True  # lane 0 has waited for the product of all four warps
+            if not (self.apart or self.who) and self.producers == 1:
+                return True  # lane 0 fills the stage, after the next step, in which it meets its warp
         together = self.consumers == (128 if self.products else 32 * self.by_warps)
         return self.wrong != "no release" and together and not self.apart
 

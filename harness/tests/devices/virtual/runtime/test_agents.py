@@ -106,6 +106,10 @@ def test_copies_race_with_threads_and_with_one_another(body, grid, kind, first, 
         )
 
 
+def test_blocks_are_told_to_add_as_they_cannot_wait():
+    assert all("all add to them" in fault.explanation for fault in _copied(_PUT + _ALL, 2)[0])
+
+
 # -- products ---------------------------------------------------------------------------------------------------
 
 _PRODUCT = r"""
