@@ -102,6 +102,12 @@ MISTAKES = (
             "coordinates, also where that makes them negative.",
         ),
         Mistake(
+            "row of the window before its column",
+            ("q * stride - pad, p * stride - pad", "p * stride - pad, q * stride - pad"),
+            says="The coordinates of the window are exchanged: the innermost axis comes first, so that of q, "
+            "then that of p.",
+        ),
+        Mistake(
             "channels last in the filters",
             ("w, (r * S + s) * C + c", "w, c * R * S + r * S + s"),
             says="The filters are read as if a channel had all its taps together: they lie the other way "
@@ -195,7 +201,8 @@ MISTAKES = (
         Mistake(
             "stored where it copies",
             ("store(d, y, m - first + row,", "store(d, y, m + row,"),
-            says="m is the first pixel that this block copies. Those that it multiplies begin at blockIdx.x * 128 in both blocks.",
+            says="m is the first pixel that this block copies. Those that it multiplies begin at "
+            "blockIdx.x * 128 in both blocks.",
             hint=3,
         ),
         Mistake(

@@ -337,7 +337,10 @@ def test_what_is_wrong_is_named(name):
         fault = caught.value
         assert fault.kind in ((kinds,) if isinstance(kinds, str) else kinds), str(fault)
         wanted = (marks,) if isinstance(marks, str) else marks or ()
-        assert (name, fault.kind) != ("not waited for", "race") or "until the barrier that" in fault.explanation
+        assert (name, fault.kind) != (
+            "not waited for",
+            "race",
+        ) or "until the barrier that" in fault.explanation
         lines = {line_of(source, mark) for mark in wanted}
         assert not lines or lines & {fault.line, fault.other.line if fault.other else 0}, str(fault)
 

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 ENDS = {"out-of-bounds", "misaligned", "invalid-address", "read-only", "assert", "invalid-map"}
 _MISSED = {"barrier-divergence", "shuffle-mask"}  # threads that do not meet
 _UNSET = "uninitialised-read"
+#: what those do next who went on too early, or have not waited
+_LATE = "too-many", "stuck-at-phase", "under-way", "ended-block"
 Found = tuple[np.void, KernelFault]
 
 
@@ -54,15 +56,10 @@ def _is_own(f: KernelFault) -> bool:
 def _rank(one: Found) -> int:
     """Where no other order is known: an unset variable may cause anything, unset memory of all is rather a consequence."""
     f = one[1]
-    if f.kind in (
-        "under-way",
-        "ended-block",
-    ):  # whoever has not waited for it has done something wrong before
-        return 3
     if f.kind == "made-again":  # nothing that waits for it is sure of anything
         return 0
-    if f.kind in ("too-many", "stuck-at-phase"):  # whoever goes on too early arrives too early next
-        return 2
+    if f.kind in _LATE:
+        return 2 + _LATE.index(f.kind)
     return 1 if f.kind != _UNSET else 0 if _is_own(f) else 2
 
 

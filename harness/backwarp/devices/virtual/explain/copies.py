@@ -50,7 +50,7 @@ def stuck(d: Diagnosis, record) -> dict:
         missing.append(
             f"{expected:,} bytes" if expected > 0 else f"{-expected:,} bytes fewer than have arrived"
         )
-    other, last = None, "Nobody has arrived at it"
+    other, last = None, "Nobody has arrived at it, so only a wait for parity 1 passes"
     if record["other_site"]:
         other = d.place(record["other_site"], record["other_thread"], record["other_block"])
         last = f"Line {other.line} has arrived there last"
