@@ -311,8 +311,8 @@ PUZZLE = Puzzle(
             ),
             Case(
                 "volume",
-                size(4, 6, 6, 7, 3, 3, 3, pad=(1, 1), D=5, T=3, pad_d=1),
-                "exact sums; 27 taps, seven tiles",
+                size(4, 6, 6, 7, 3, 3, 3, pad=(1, 1), D=5, T=2, pad_d=1),
+                "exact sums; 18 taps, not as many each way; seven tiles",
                 values="integers",
             ),
             Case("own_volumes", note="sizes drawn from your file's text", draw=volumes),

@@ -85,11 +85,15 @@ def is_written(file: CudaText, piece: Piece) -> bool:
 
 
 def changes(file: CudaText, body: Piece) -> Iterator[Change]:
+    sizes = [n for d in body.all("array_declarator") for n in d.all("number_literal", "binary_expression")]
+    larger = {
+        (n.start, n.end) for n in sizes if n.kind == "number_literal" or n.part("operator").code in "/%"
+    }
     for p in body.all("binary_expression", "assignment_expression"):
-        yield from of_operator(p)
-    sizes = {n.start for d in body.all("array_declarator") for n in d.all("number_literal")}
+        if (p.start, p.end) not in larger:  # a larger array is right
+            yield from of_operator(p)
     for p in body.all("number_literal"):
-        if p.start not in sizes:  # a larger array is right
+        if (p.start, p.end) not in larger:
             yield from of_number(p)
     for p in body.all("identifier"):
         yield from of_name(file, p)

@@ -54,6 +54,12 @@ def test_a_mistake_in_one_place_is_made_of_what_a_student_writes():
     assert len(found) == len(set(found)) and not any("blockIdx" in name for name in found)
 
 
+def test_a_larger_array_is_no_mistake():
+    declared = KERNEL.replace("float sum = 0.0f;", "float sums[M / 2 + 1][N % 4];")
+    lines = [m.name for m in mutants(declared, "k") if m.name.startswith("float sums")]
+    assert lines == ["float sums[M / 2 - 1][N % 4];"]
+
+
 def test_a_mutant_is_the_solution_with_one_other_line():
     for m in mutants(KERNEL, "k"):
         changed = [a for a, b in zip(KERNEL.split("\n"), m.apply(KERNEL).split("\n"), strict=True) if a != b]
