@@ -129,7 +129,9 @@ def race(d: Diagnosis, shown, name: str) -> str:
         )
     remedy = "whoever comes later must have waited for the other, or have met at a barrier who has"
     if shown.of_blocks and shown.owner and shown.owner.space == "global":
-        remedy = "blocks do not wait for one another: each needs elements of its own, or all add to them (cp.reduce.async.bulk)"
+        remedy = (
+            "blocks do not wait, so each needs elements of its own, or all add to them (cp.reduce.async.bulk)"
+        )
     what = "copy" if "bulk" in opcodes[site] else "asynchronous store"
     return (
         f"The {what} that line {place.line} starts {_DOES[how]} {name} until {until}. {who} {_DOES[does]} it, and nothing orders the"
