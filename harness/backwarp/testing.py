@@ -13,10 +13,10 @@ from _pytest._code.code import ReprEntry, ReprFileLocation
 from . import __version__
 from .cupy import raw
 from .cupy.errors import Fault, NotCompiled
+from .report.sarif import annotation, sarif
 
 NAME = "backwarp-virtual-gpu"
 _BEFORE, _APART = 4, 12  # lines shown before a kernel's line; the most between the two lines of a race
-_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 
 
 class Report:
@@ -119,43 +119,3 @@ def _show(traceback, error: Fault) -> None:
     entries[-1].lines[:] = [line for line in entries[-1].lines if not line.startswith("E  ")]
     place = ReprFileLocation(error.file, error.line, error.kind)
     entries.append(ReprEntry(text, None, None, place, entries[-1].style))
-
-
-def annotation(fault: dict) -> str:
-    """A fault as an annotation of GitHub. Source: GitHub Docs, "Workflow commands for GitHub Actions"."""
-
-    def escaped(text: str, more: str = "") -> str:
-        for character in "%\r\n" + more:
-            text = text.replace(character, f"%{ord(character):02X}")
-        return text
-
-    file = escaped(_relative(fault["file"]), ":,")
-    return f"::error file={file},line={fault['line']},title={escaped(fault['kind'], ':,')}::{escaped(fault['message'])}"
-
-
-def sarif(faults: list[dict]) -> dict:
-    """Faults in SARIF 2.1.0."""
-    results = [
-        {
-            "ruleId": fault["kind"],
-            "level": "error",
-            "message": {"text": fault["message"]},
-            "locations": [
-                {
-                    "physicalLocation": {
-                        "artifactLocation": {"uri": _relative(fault["file"]), "uriBaseId": "%SRCROOT%"},
-                        "region": {"startLine": fault["line"]},
-                    }
-                }
-            ],
-        }
-        for fault in faults
-    ]
-    rules = [{"id": kind} for kind in sorted({fault["kind"] for fault in faults})]
-    tool = {"driver": {"name": "Backwarp", "version": __version__, "rules": rules}}
-    return {"$schema": _SCHEMA, "version": "2.1.0", "runs": [{"tool": tool, "results": results}]}
-
-
-def _relative(file: str) -> str:
-    """A path from the repository's root, with slashes."""
-    return Path(os.path.relpath(file, os.environ.get("GITHUB_WORKSPACE") or None)).as_posix()

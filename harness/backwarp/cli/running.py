@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from functools import reduce
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ..errors import CourseError
 from ..process import write
 from .group import (
     DEVICE,
@@ -192,20 +194,49 @@ def run(context, device, folder, as_json, **asked) -> None:
     "--host-memory", "guard", is_flag=True, help="Notice what the host writes past the end of malloc and new."
 )
 @click.option("--json", "path", metavar="PATH", help="Also write what was found as JSON.")
+@click.option(
+    "--sarif",
+    metavar="FILE",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Add what was found to FILE, in SARIF, for code scanning.",
+)
+@click.option(
+    "--timeline",
+    metavar="FILE",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Draw when copies and kernels run, as FILE.svg or .png, and as text. Kernels are then counted, not checked for races.",
+)
+@click.option(
+    "--card",
+    default="A100",
+    show_default=True,
+    help="The card whose data sheet a timeline takes: A100, H100 or H200.",
+)
 @click.pass_context
-def execute(context, path, **asked) -> None:
+def execute(context, path, sarif, timeline, card, **asked) -> None:
     """Run a whole CUDA program, with its main, and name its mistakes. The exit status is its own; 3 if a mistake was named."""
+    from ..measure.peaks import named
+    from ..programs.model import Model
     from ..programs.run import Asked, run_program
-    from ..report.program import document, show_outcome
+    from ..report.program import document, faults, show_outcome, show_timeline
+    from ..report.sarif import add_to, annotation
     from ..report.ticker import Ticker
 
+    if timeline and timeline.suffix not in (".svg", ".png"):
+        raise CourseError(f"{timeline}: a timeline is a .svg or .png file")
     if asked["arguments"][:1] == ("--",):
         asked["arguments"] = asked["arguments"][1:]
-    asked = Asked(**asked)
+    asked = Asked(**asked, model=Model(named(card)) if timeline else None)
     with Ticker() as tell:
         done = run_program(asked, tell)
     context.meta[STATUS] = done.exit_status
     show_outcome(done, asked)
+    if sarif:
+        add_to(sarif, found := faults(done, asked))
+        for fault in found if os.environ.get("GITHUB_ACTIONS") == "true" else ():
+            print(annotation(fault))
+    if timeline and not done.error:
+        show_timeline(done, asked, timeline)
     if path:
         from ..report.json import text_of
 

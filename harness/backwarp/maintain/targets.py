@@ -23,7 +23,7 @@ from ..grading.quantities import quantity
 
 #: a command in a lesson, and what it prints: see transcripts.py
 TRANSCRIPT = re.compile(
-    r"^( *)```\n *\$ (backwarp (?:step|trace) [^\n]*)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL
+    r"^( *)```\n *\$ (backwarp (?:step|trace|exec) [^\n]*)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL
 )
 HEADING, NEXT = "### All targets", "\n## What to look at next"
 

@@ -1,6 +1,6 @@
 """Commands in lessons, with what they print: `python -m backwarp.maintain.transcripts` runs them again.
 
-A transcript is a fence whose first line is `$ backwarp ...`. One about a student's own kernel shows the course's, of which the
+A transcript is a fence whose first line is `$ backwarp ...` of step, trace or exec. One about a student's own kernel shows the course's, of which the
 lines that are to be found are left out.
 """
 
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -28,11 +29,13 @@ def pages(course: Course) -> Iterator[Path]:
             yield path
 
 
-def renewed(course: Course, text: str) -> str:
-    """A page with what its commands print now."""
+def renewed(course: Course, text: str, programs: bool = False) -> str:
+    """A page with what its commands print now. programs: also `backwarp exec`, which needs a compiler."""
 
     def again(fence: re.Match) -> str:
         indent, command = fence[1], fence[2]
+        if command.startswith("backwarp exec") and not programs:
+            return fence[0]
         printed = output(course, command).rstrip("\n").split("\n")
         lines = ["```", f"$ {command}", *printed, "```"]
         return "\n".join(f"{indent}{line}".rstrip() for line in lines)
@@ -45,6 +48,11 @@ def output(course: Course, command: str) -> str:
     from .. import cli  # which has a verb that checks lessons
 
     words = shlex.split(command)[1:]
+    if words[0] == "exec":  # the program's output comes first, then what is wrong in it
+        done = subprocess.run(
+            [sys.executable, "-m", "backwarp", *words], cwd=course.root, capture_output=True, text=True
+        )
+        return done.stdout + done.stderr
     puzzle = course.load(words[1])
     own = "--file" not in words and not puzzle.repair
     done = CliRunner().invoke(cli.cli, words + ["--solution"] * own)
@@ -63,7 +71,7 @@ def main() -> None:
     course = open_course()
     for path in pages(course):
         text = path.read_text(encoding="utf-8")
-        if (new := renewed(course, text)) != text:
+        if (new := renewed(course, text, programs=True)) != text:
             path.write_text(new, encoding="utf-8")
             print(path.relative_to(course.root))
 

@@ -9,7 +9,8 @@ from ..errors import CourseError
 
 @dataclass(frozen=True)
 class Peak:
-    """TFLOP/s without sparsity: float32 of the CUDA cores, TF32 and half of the tensor cores; TB/s of memory.
+    """TFLOP/s without sparsity: float32 of the CUDA cores, TF32 and half of the tensor cores; TB/s of memory;
+    GB/s of the bus to the host, in each direction.
 
     devices: CUDA's names for it.
     """
@@ -19,6 +20,7 @@ class Peak:
     tf32: float
     half: float
     memory: float
+    bus: float
     source: str
     devices: tuple[str, ...]
 
@@ -32,17 +34,20 @@ class Peak:
 
 
 PEAKS = (
-    Peak("H200", 66.9, 494.7, 989.4, 4.8, "NVIDIA H200 data sheet", ("NVIDIA H200",)),
+    Peak("H200", 66.9, 494.7, 989.4, 4.8, 64, "NVIDIA H200 data sheet", ("NVIDIA H200",)),
     Peak(
         "H100",
         66.9,
         494.7,
         989.4,
         3.35,
+        64,
         "NVIDIA H100 data sheet and architecture white paper, SXM5",
         ("NVIDIA H100 80GB HBM3",),
     ),
-    Peak("A100", 19.5, 156.0, 312.0, 2.039, "NVIDIA A100 data sheet, SXM 80 GB", ("NVIDIA A100-SXM4-80GB",)),
+    Peak(
+        "A100", 19.5, 156.0, 312.0, 2.039, 32, "NVIDIA A100 data sheet, SXM 80 GB", ("NVIDIA A100-SXM4-80GB",)
+    ),
 )
 
 

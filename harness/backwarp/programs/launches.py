@@ -10,14 +10,17 @@ import numpy as np
 
 from ..devices.nvrtc.symbols import demangle, of_any_compiler
 from ..devices.virtual.confined import ConfinedGPU, ConfinedKernel, ConfinedModule
+from ..devices.virtual.explain import metrics
 from ..errors import KernelFault, LaunchError
-from ..streams.order import COMPUTE, Access, filled
+from ..streams.order import COMPUTE, Access
 from . import errors, libraries
 from .memory import MANAGED, VARIABLE, Allocation, Memory, held
 from .mistakes import Frames, Mistakes
+from .model import Model
 from .streams import Call, Streams
 
 Answer = tuple
+_GRANULE = 4  # bytes, of which it is known together whether a launch has touched them
 #: what a kernel's fault is to the runtime; other kinds leave the device as it was
 STICKY = {
     "out-of-bounds": 700,
@@ -32,7 +35,7 @@ STICKY |= {"stack-overflow": 700, "barrier-divergence": 719, "invalid-free": 700
 
 class Kernels:
     """bytes_: the device's memory. compile_: makes a module, given the names of the kernels that the program registers. printed:
-    what kernels have printed, until the host waits. seconds: what launches took."""
+    what kernels have printed, until the host waits. seconds: what launches took. several: whether the program has streams."""
 
     def __init__(
         self,
@@ -42,8 +45,11 @@ class Kernels:
         memory: Memory,
         mistakes: Mistakes,
         streams: Streams,
+        model: Model,
+        several: bool = False,
     ):
         self.device, self.bytes, self._compile = device, bytes_, compile_
+        self.model, self.several = model, several
         self.memory, self.mistakes, self.streams = memory, mistakes, streams
         self.module: ConfinedModule | None = None
         self.launches, self.seconds, self.printed = 0, 0.0, b""
@@ -104,9 +110,9 @@ class Kernels:
         for size in kernel.params:
             arguments.append(data[at : at + size])
             at += size
-        if len(self.streams) > 3 or any(a.kind == MANAGED for a in self._reached(arguments)):
+        if self.several or any(a.kind == MANAGED for a in self._reached(arguments)):
             self._track()
-        began = time.monotonic()
+        began, done = time.monotonic(), None
         try:
             done = kernel(
                 (gx, gy, gz), (bx, by, bz), tuple(map(self._argument, arguments)), shared_mem=shared
@@ -121,8 +127,15 @@ class Kernels:
         finally:
             self.seconds += time.monotonic() - began
             self.launches += 1
-        took = int((time.monotonic() - began) * 1e9)
-        what = Call("kernel", demangle(kernel.name), frames)
+        counters = getattr(done, "counters", None) or {}
+        took = self.model.computed(counters) if counters else int((time.monotonic() - began) * 1e9)
+        what = Call(
+            "kernel",
+            demangle(kernel.name),
+            frames,
+            nbytes=metrics.global_bytes(counters),
+            flops=metrics.flops(counters),
+        )
         self.streams.issue(COMPUTE, took, number, list(self._touched(arguments, what)), what)
         return (0,)
 
@@ -138,7 +151,10 @@ class Kernels:
         tracked = self._tracks and reached
         found = self.device.touched(a.array for a in reached) if tracked else [None] * len(reached)
         for a, runs in zip(reached, found, strict=True):
+            odd = max(_GRANULE - a.array.dtype.itemsize, 0)  # its first and last bytes may be a neighbour's
             for first, end, how in [(0, a.nbytes, 2)] * a.on_host if runs is None else runs:
+                if end - first > 2 * _GRANULE:
+                    first, end = first + odd * (first > 0), end - odd * (end < a.nbytes)
                 access = Access(a.start, first, end, how > 1)
                 if how == 3:
                     what.atomic.add(access)
@@ -224,11 +240,12 @@ class Kernels:
         for p in work.pieces:
             a = self.memory.find(p.address)
             first = p.address - a.start
-            accesses.append(Access(a.start, first, first + p.span, p.stores))
+            accesses.append(Access(a.start, first, first + p.nbytes, p.stores, p.pitch, p.rows))
             if p.stores:
                 a.array.store(first, p.nbytes, p.pitch, p.rows)
-        took = filled(sum(p.nbytes * p.rows for p in work.pieces))
-        made = self.streams.issue(COMPUTE, took, number, accesses, Call("kernel", called, frames))
+        size = sum(p.nbytes * p.rows for p in work.pieces)
+        what = Call("kernel", called, frames, nbytes=size)
+        made = self.streams.issue(COMPUTE, self.model.filled(size), number, accesses, what)
         if work.result and not self.memory.is_device(work.result_at):
             self.streams.wait([made.number])
         return 0, len(work.result), work.result_at, int.from_bytes(work.result, "little")

@@ -14,13 +14,14 @@ import numpy as np
 
 from ..devices.virtual.confined import ConfinedGPU, ConfinedModule
 from ..errors import DeviceError
-from ..streams.order import COMPUTE, IN, OUT, Access, copied, filled
+from ..streams.order import COMPUTE, IN, OUT, Access
 from . import errors, memory, mistakes, verbs
 from .launches import Kernels
 from .memory import DEVICE, MANAGED, PINNED, VARIABLE, Allocation
 from .mistakes import Frames
+from .model import Model
 from .process import Ended
-from .streams import ALLOCATED, FREED, Call, Streams
+from .streams import Call, Streams
 
 TO_DEVICE, TO_HOST, WITHIN, ANY = 1, 2, 3, 4
 INVALID_PITCH = 12
@@ -29,6 +30,13 @@ NONSENSE = (
     "or this is a defect of backwarp"
 )
 Answer = tuple
+
+
+def rows_of(a: Allocation, address: int, width: int, pitch: int, rows: int, stores: bool) -> Access:
+    first = address - a.start
+    if rows == 1 or pitch == width:
+        return Access(a.start, first, first + width * rows, stores)
+    return Access(a.start, first, first + width, stores, pitch, rows)
 
 
 class Session:
@@ -41,18 +49,24 @@ class Session:
         compile_: Callable[[list[str]], ConfinedModule],
         line: Callable,
         source: str,
+        model: Model = Model(),
     ):
+        self.model = model
         self.device, self._line, self._source = device, line, source
         self.memory = memory.Memory(device.memory)
         self.mistakes = mistakes.Mistakes()
         self.streams = Streams(self.memory, self.mistakes)
-        self.kernels = Kernels(device, bytes_, compile_, self.memory, self.mistakes, self.streams)
+        self.kernels = Kernels(
+            device, bytes_, compile_, self.memory, self.mistakes, self.streams, model, "cudaStream" in source
+        )
 
     # -- the frame of it all ------------------------------------------------------------------------------
 
     def answer(self, verb: int, frames: tuple, words: tuple, extra: bytes) -> tuple[int, tuple, bytes, list]:
         """(code, words, text, changes of protection) for one request."""
         name = verbs.VERBS[verb].lower()
+        if name != "stopped":
+            self.streams.close()
         try:
             handler = next(
                 filter(None, (getattr(p, f"on_{name}", None) for p in (self, self.streams, self.kernels)))
@@ -63,7 +77,7 @@ class Session:
         text = b""
         if name == "hello":
             rest, text = (), rest[0]
-        elif name in ("wait_stream", "wait_event", "wait_all", "copied", "reset", "bye", "stopped", "free"):
+        elif name.startswith(("wait_", "query_")) or name in ("copied", "reset", "bye", "stopped", "free"):
             text, self.kernels.printed = self.kernels.printed, b""
         return code, tuple(rest), text, self.streams.protections()
 
@@ -116,7 +130,7 @@ class Session:
         if kind in (MANAGED, PINNED):  # new pages of a system are zeros
             self.kernels.bytes[start : start + nbytes] = 0
             array.store(0, nbytes)  # the host may write to it, unseen
-            self.streams.protect(made, ALLOCATED)
+            self.streams.protect(made)
         return 0, start
 
     def on_free(self, frames, words, extra) -> Answer:
@@ -141,7 +155,7 @@ class Session:
             )
             self.mistakes.name("free-host", frames, memory=a.described, remedy=remedy)
         self.memory.retire(a, frames)
-        self.streams.protect(a, FREED)
+        self.streams.protect(a)
         return (self.streams.fault,)
 
     def on_copy(self, frames, words, extra) -> Answer:
@@ -184,22 +198,33 @@ class Session:
             a = memory.held(self.memory, self.mistakes, frames, address, span, stores) if i else None
             if i and a is None:
                 return (1,)
-            sides.append((a, address, span))
+            sides.append((a, address, pitch))
         if height > 1 and min(to_pitch, from_pitch) < width:
             return (INVALID_PITCH,)
-        (target, _, _), (source, _, span) = sides
+        (target, *_), (source, *_) = sides
         if source and kinds[1] in (DEVICE, VARIABLE) and (target is None or kinds[0] != DEVICE):
             self._note_unset(frames, source, from_, from_pitch, width, height)
         if target:
             target.array.store(to - target.start, width, to_pitch, height)
         accesses = [
-            Access(a.start, p - a.start, p - a.start + n, s == 0) for s, (a, p, n) in enumerate(sides) if a
+            rows_of(a, address, width, pitch, height, s == 0)
+            for s, (a, address, pitch) in enumerate(sides)
+            if a
         ]
-        engine = OUT if kinds[0] in (None, PINNED) else IN
-        made = self.streams.issue(engine, copied(width * height), number, accesses, Call("copy", "", frames))
-        pageable = None in kinds
-        if not later and not all(k == DEVICE for k in kinds) or later and kinds[0] is None and pageable:
+        size = width * height
+        engine, took = (OUT if kinds[0] in (None, PINNED) else IN), self.model.copied(size)
+        if {*kinds} <= {DEVICE, VARIABLE}:
+            engine, took = COMPUTE, self.model.moved(size)
+        what = Call("copy", "", frames, nbytes=size)
+        made = self.streams.issue(engine, took, number, accesses, what)
+        order = self.streams.order
+        if kinds[0] is None or not later and {MANAGED, PINNED} & {*kinds}:
             self.streams.wait([made.number])
+        elif (
+            not later and kinds[1] is None
+        ):  # the host goes on when it has read its memory: the end may be under way
+            order.wait([made.number], certain=False)
+            self.streams.wait(made.after)
         return (self.streams.fault,)
 
     def _note_unset(self, frames, a: Allocation, address: int, pitch: int, width: int, height: int) -> None:
@@ -239,8 +264,12 @@ class Session:
         if height > 1 and pitch < width:
             return (INVALID_PITCH,)
         a.array.store(to - a.start, width, pitch, height)
-        access = Access(a.start, to - a.start, to - a.start + span, True)
-        self.streams.issue(COMPUTE, filled(width * height), number, [access], Call("fill", "", frames))
+        access = rows_of(a, to, width, pitch, height, True)
+        size = width * height
+        what = Call("fill", "", frames, nbytes=size)
+        made = self.streams.issue(COMPUTE, self.model.filled(size), number, [access], what)
+        if not later and a.on_host:
+            self.streams.wait([made.number])
         return (self.streams.fault,)
 
     def on_pointer(self, frames, words, extra) -> Answer:
@@ -254,7 +283,7 @@ class Session:
         self.streams.wait(self.streams.order.of_all())
         for a in self.memory.live():
             self.memory.retire(a, frames)
-            self.streams.protect(a, FREED)
+            self.streams.protect(a)
         code, self.streams.fault = self.streams.fault, 0
         return (code,)
 
@@ -276,7 +305,7 @@ class Session:
         does = "writes to" if writes else "reads"
         if sign in ("SEGV", "BUS") and self.memory.is_device(address) and code <= 0x7F:
             a = self.memory.find(address)
-            uses = self.streams.pending_uses(a) if a else []
+            uses = self.streams.users(a, address - a.start, bool(writes)) if a else []
             if a and a.freed is not None and a.on_host:
                 self.mistakes.name("freed", frames, memory=a.described, freed=Frames(a.freed))
             elif a and a.on_host and uses:
@@ -293,6 +322,8 @@ class Session:
                 )
                 self.mistakes.name("under-way", frames, **facts)
                 self.streams.wait(self.streams.order.of_all())
+                return (0,)
+            elif a and a.on_host and self.streams.let(a, address - a.start):
                 return (0,)
             elif a:
                 self.mistakes.name("on-device", frames, memory=a.described, past=address - a.start, does=does)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from ..streams.order import Access, Operation, Order
 from .memory import Allocation, Memory
@@ -12,7 +13,9 @@ from .mistakes import Frames, Mistakes
 
 Answer = tuple
 _NONE, _READ, _BOTH = 0, 1, 3  # protections of pages
-ALLOCATED, FREED = -1, -2  # in their place: memory that is new, and that is gone
+PER_THREAD = 2  # cudaStreamPerThread
+NOT_READY = 600
+PAGE = 4096
 _MOST = 2048  # operations that nobody waited for, of which the first is then taken to have ended
 
 
@@ -24,6 +27,8 @@ class Call:
     name: str
     frames: tuple[int, ...]
     atomic: set[Access] = field(default_factory=set)  # those of its accesses that are atomic
+    nbytes: int = 0  # that it moves
+    flops: int = 0
 
 
 class Streams:
@@ -32,16 +37,24 @@ class Streams:
     def __init__(self, memory: Memory, mistakes: Mistakes):
         self.memory, self.mistakes, self.fault = memory, mistakes, 0
         self.order = Order()
-        self._streams: dict[int, int] = {0: 0, 1: 0, 2: 0}
+        self._streams: dict[int, int] = {0: 0, 1: 0, PER_THREAD: self.order.stream()}
+        self.keep = _MOST // 4  # operations, of which no more are known once all have ended
+        self.past: list[Operation] = []  # the first that are no more known
         self._events: dict[int, tuple[int, int]] = {}  # number in the order, and when it was recorded
         self._numbers = 0x100
-        self._protected: dict[int, int] = {}  # by allocation: its pages' protection
+        self._asked: dict[
+            int, list[int]
+        ] = {}  # by stream or event, what the program has heard to be not ready
+        self._protected: dict[int, list[Pages]] = {}  # by allocation
+        self._open: dict[int, set[int]] = {}  # by allocation, pages that the host may use now
+        self._seen: tuple = ()
 
     def __len__(self) -> int:
         return len(self._streams)
 
-    def protect(self, a: Allocation, how: int) -> None:
-        self._protected[a.start] = how
+    def protect(self, a: Allocation) -> None:
+        """From now on the host must not touch it, or not before it is told so: it is new, or freed."""
+        self._protected[a.start], self._seen = [(0, _pages(a.nbytes), _NONE)], ()
 
     def issue(self, engine: str, took: int, stream: int, accesses: list[Access], what: Call) -> Operation:
         made = self.order.issue(engine, took, stream, 0, accesses, what)
@@ -61,16 +74,18 @@ class Streams:
     def wait(self, numbers: Iterable[int]) -> None:
         self.order.wait(numbers)
         operations = self.order.operations
-        if len(operations) > _MOST // 4 and self.order.known == (1 << len(operations)) - 1:
+        if len(operations) > self.keep and self.order.known == (1 << len(operations)) - 1:
             self._renew()
 
     def _renew(self) -> None:
         """All operations have ended: a new order, with the same streams and events."""
         old, self.order = self.order, Order()
+        self.past = self.past or old.operations
         for stream in range(1, len(old._blocking)):
             self.order.stream(old.is_blocking(stream))
         for _ in old._events:
             self.order.event()
+        self._asked, self._seen = {}, ()
 
     def on_stream(self, frames, words, extra) -> Answer:
         self._numbers += 1
@@ -118,6 +133,24 @@ class Streams:
         self._events[words[0]] = event[0], time.monotonic_ns()
         return (self.fault,)
 
+    def _ready(self, what: int, numbers: list[int]) -> Answer:
+        """For a program that asks whether work has ended: it has not, where that is possible; when it asks again, it has."""
+        if self._asked.get(what) != numbers and any(not self.order.known >> n & 1 for n in numbers):
+            self._asked[what] = numbers
+            return (NOT_READY,)
+        self.wait(numbers)
+        return (self.fault,)
+
+    def on_query_stream(self, frames, words, extra) -> Answer:
+        if (stream := self.stream_of(frames, words[0])) is None:
+            return (400,)
+        return self._ready(words[0], self.order.of_stream(stream))
+
+    def on_query_event(self, frames, words, extra) -> Answer:
+        if (event := self._event_of(frames, words[0])) is None:
+            return (400,)
+        return self._ready(words[0], self.order.of_event(event[0]))
+
     def on_wait_stream(self, frames, words, extra) -> Answer:
         if (stream := self.stream_of(frames, words[0])) is None:
             return (400,)
@@ -143,32 +176,84 @@ class Streams:
             return 400, 0
         return self.fault, max(found[1][1] - found[0][1], 1000)
 
-    def pending_uses(self, a: Allocation) -> list[tuple[Operation, Access]]:
-        """What may still be running and touches an allocation."""
+    # -- what the host touches
+
+    def users(self, a: Allocation, byte: int, writes: bool) -> list[tuple[Operation, Access]]:
+        """What may still be running and uses a byte that the host touches."""
         pending = [o for o in self.order.operations if not self.order.known >> o.number & 1]
-        return [(o, x) for o in pending for x in o.accesses if x.memory == a.start]
+        found = [(o, x) for o in pending for x in o.accesses if x.memory == a.start and x.holds(byte)]
+        return [(o, x) for o, x in found if writes or x.stores]
+
+    def let(self, a: Allocation, byte: int) -> bool:
+        """Until its next call, the host may use a page of which other bytes are in use. False if it may already."""
+        pages = self._open.setdefault(a.start, set())
+        if byte // PAGE in pages:
+            return False
+        pages.add(byte // PAGE)
+        self._seen = ()
+        return True
+
+    def close(self) -> None:
+        if self._open:
+            self._open, self._seen = {}, ()
 
     def protections(self) -> list[tuple[int, int, int]]:
         """Changes: what the host must not touch until it has waited."""
-        wanted = {}
-        for operation in (
-            self.order.operations if self.order.known != (1 << len(self.order.operations)) - 1 else ()
-        ):
-            if self.order.known >> operation.number & 1:
+        operations, known = self.order.operations, self.order.known
+        if self._seen == (seen := (len(operations), known)):
+            return []
+        self._seen, wanted = seen, {}
+        for operation in operations if known != (1 << len(operations)) - 1 else ():
+            if known >> operation.number & 1:
                 continue
             for access in operation.accesses:
                 a = self.memory.find(access.memory)
                 if a and a.on_host and a.freed is None:
-                    wanted[a.start] = min(wanted.get(a.start, _READ), _NONE if access.stores else _READ)
+                    how = _NONE if access.stores else _READ
+                    pages = access.start // PAGE * PAGE, _pages(access.end), how
+                    wanted.setdefault(a.start, []).append(pages)
         changes = []
         for start in {*self._protected, *wanted}:
-            old, new = self._protected.get(start, _BOTH), wanted.get(start, _BOTH)
-            if old == FREED:
-                new = _NONE
-            if old != new and (a := self.memory.find(start)):
-                changes.append((start, a.nbytes, new))
-            if new == _BOTH or old == FREED:
+            a, old, new = self.memory.find(start), self._protected.get(start, []), wanted.get(start, [])
+            if a is None or a.freed is not None:
+                old, new = [], [(0, _pages(a.nbytes), _NONE)] if a else []
                 self._protected.pop(start, None)
-            else:
+            new = _without(new, self._open.get(start, ()))
+            changes += [(start + first, end - first, how) for first, end, how in _differences(old, new)]
+            if new and a and a.freed is None:
                 self._protected[start] = new
+            else:
+                self._protected.pop(start, None)
         return changes
+
+
+Pages = tuple[int, int, int]  # bytes from, to, and how they are protected
+
+
+def _pages(nbytes: int) -> int:
+    return -(-nbytes // PAGE) * PAGE
+
+
+def _without(parts: list[Pages], open_: Iterable[int]) -> list[Pages]:
+    for page in open_:
+        at, end = page * PAGE, (page + 1) * PAGE
+        cut = [
+            (max(p[0], first), min(p[1], last), p[2]) for p in parts for first, last in ((0, at), (end, p[1]))
+        ]
+        parts = [part for part in cut if part[0] < part[1]]
+    return parts
+
+
+def _differences(old: list[Pages], new: list[Pages]) -> list[Pages]:
+    """Where the protection changes, and to what."""
+    edges, found = sorted({edge for part in (*old, *new) for edge in part[:2]}), []
+    for first, end in pairwise(edges):
+        was, is_ = (
+            min((how for a, b, how in parts if a <= first and end <= b), default=_BOTH)
+            for parts in (old, new)
+        )
+        if was != is_ and found and found[-1][1:] == (first, is_):
+            found[-1] = found[-1][0], end, is_
+        elif was != is_:
+            found.append((first, end, is_))
+    return found

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import TextIO
 
 from rich.console import Console
 from rich.text import Text
 
+from ..errors import CourseError
 from ..grading import compile_errors, sentences
 from ..programs import mistakes
 from ..programs.mistakes import Mistake
@@ -55,6 +57,22 @@ def show_outcome(done: Outcome, asked: Asked, stream: TextIO | None = None) -> N
         say([f"Note: and {len(notes) - MOST_NOTES} more."])
 
 
+def show_timeline(done: Outcome, asked: Asked, path: Path, stream: TextIO | None = None) -> None:
+    """Writes the picture, and the text to standard error."""
+    from . import timeline
+    from .pictures.kinds import save
+
+    stream = stream or sys.stderr
+    for line in timeline.text(
+        done.operations, asked.model, lambda frames: at(done, frames), terminal_width(stream)
+    ):
+        print(printable(line), file=stream)
+    try:
+        save([timeline.picture(done.operations, asked.model, done.file)], path)
+    except OSError as error:
+        raise CourseError(f"{path} cannot be written ({error.strerror})") from None
+
+
 def ending(done: Outcome, asked: Asked) -> str:
     """Why the program was ended; "" if it ended by itself."""
     if done.ended == "time":
@@ -92,6 +110,37 @@ def _body(done: Outcome, mistake: Mistake) -> Iterator[str]:
             yield f"Launched at {places[0]}."
     for place in [p for p in dict.fromkeys(places[1:]) if p != places[0]][:_CALLERS]:
         yield f"Called from {place}."
+
+
+def faults(done: Outcome, asked: Asked) -> list[dict]:
+    """What was found, as report.sarif takes it."""
+    found = []
+
+    def add(kind: str, message: str, file: str, line: int, level: str = "error") -> None:
+        path = asked.file if file in ("", done.file) else asked.file.parent / file
+        found.append(
+            {"kind": kind, "message": message, "file": str(path), "line": max(line, 1), "level": level}
+        )
+
+    if done.error:
+        told = [d for d in done.error.diagnostics if d.severity == "error"]
+        for d in told:
+            add("compile-error", d.message, d.file if d.file in done.texts else "", d.line)
+        if not told:
+            add("compile-error", str(done.error), "", 1)
+    if why := ending(done, asked):
+        add("ended", f"The program {why}.", "", 1)
+    for m in done.mistakes:
+        places = done.places(m.frames)
+        file, line = (places[0].file, places[0].line) if places else ("", 1)
+        said = mistakes.sentences(m, lambda f: at(done, f))
+        if m.fault:
+            said += sentences.fault(m.fault, "")
+            if m.kind == "kernel":
+                file, line = m.fault.file, m.fault.line
+        kind = m.fault.kind if m.kind == "kernel" else m.kind
+        add(kind, " ".join(said), file, line, "note" if m.is_note else "error")
+    return found
 
 
 def document(done: Outcome, asked: Asked) -> dict:

@@ -12,27 +12,48 @@ from dataclasses import dataclass, field
 
 IN, COMPUTE, OUT = "in", "compute", "out"  # the engines; copies are seen from the device
 NULL = 0  # the stream that waits for, and is waited for by, every stream but the non-blocking ones
+_MOST_ROWS = 1 << 16  # that are compared one by one
 START = 1000  # ns that every operation takes at least
 COPIED, COMPUTED, STORED = 25, 2000, 1000  # per ns: bytes of a copy, FLOP of a kernel, bytes of a fill
 
 
 @dataclass(frozen=True)
 class Access:
-    """Bytes [start, stop) of a piece of memory."""
+    """Bytes [start, stop) of a piece of memory; of several rows the first row's, `pitch` bytes apart."""
 
     memory: Hashable
     start: int
     stop: int
     stores: bool
+    pitch: int = 0
+    rows: int = 1
+
+    @property
+    def end(self) -> int:
+        return self.stop + self.pitch * (self.rows - 1)
+
+    def holds(self, byte: int) -> bool:
+        return self._crosses(Access(self.memory, byte, byte + 1, True))
 
     def meets(self, other: Access) -> bool:
         """Whether the two conflict."""
-        return (
-            self.memory == other.memory
-            and self.start < other.stop
-            and other.start < self.stop
-            and (self.stores or other.stores)
-        )
+        return self.memory == other.memory and (self.stores or other.stores) and self._crosses(other)
+
+    def _crosses(self, other: Access) -> bool:
+        if self.start >= other.end or other.start >= self.end:
+            return False
+        if self.pitch == other.pitch > 0:  # the distances of two rows are multiples of it
+            first = max(1 - self.rows, (self.start - other.stop) // self.pitch + 1)
+            return first <= min(other.rows - 1, (self.stop - 1 - other.start) // self.pitch)
+        few, many = (self, other) if self.rows <= other.rows else (other, self)
+        if many.rows == 1 or few.rows > _MOST_ROWS:
+            return True
+        for row in range(few.rows):
+            start, stop = few.start + row * few.pitch, few.stop + row * few.pitch
+            first = max(0, (start - many.stop) // many.pitch + 1)
+            if first <= min(many.rows - 1, (stop - 1 - many.start) // many.pitch):
+                return True
+        return False
 
 
 @dataclass(frozen=True)
@@ -107,10 +128,17 @@ class Order:
         return found | self._tails[stream]
 
     def record(self, event: int, stream: int) -> None:
+        self._join(stream)
         self._events[event] = self.pending(stream)
+
+    def _join(self, stream: int) -> None:
+        """Whatever the null stream is asked to do, also a mark, comes after all that is in blocking streams, and before what follows there."""
+        if stream == NULL:
+            self._tails[NULL] = self.pending(NULL)
 
     def wait_event(self, stream: int, event: int, line: int = 0) -> None:
         """The stream's later operations wait for the event; not at all if it was never recorded."""
+        self._join(stream)
         self._tails[stream] = self._tails[stream] | {n: Edge("event", line) for n in self._events[event]}
 
     def issue(
@@ -157,11 +185,11 @@ class Order:
     def of_all(self) -> list[int]:
         return [number for tail in self._tails for number in tail]
 
-    def wait(self, numbers: Iterable[int], line: int = 0) -> None:
-        """The host waits until these have ended."""
+    def wait(self, numbers: Iterable[int], line: int = 0, certain: bool = True) -> None:
+        """The host waits until these have ended. certain: whether it then knows that they have; else only time passes."""
         numbers = list(numbers)
         self._schedule(numbers)
-        self.known |= self._all(numbers)
+        self.known |= self._all(numbers) if certain else 0
         last = max(numbers, key=lambda n: self.operations[n].finish, default=None)
         if last is not None and self.operations[last].finish > self.clock:
             self.clock, self.held = self.operations[last].finish, (last, line)

@@ -322,7 +322,7 @@ def test_times_on_a_gpu_leave_the_flush_out(scale, monkeypatch):
     assert m.milliseconds == [1.0, 1.0, 1.0] and m.result == RIGHT and m.tflops == 1.0
     assert math.isclose(m.gigabytes, 2 * 4 * 4096 / 1e6) and report.peak is None
     assert "no published peaks for Fake H200" in "\n".join(lines(report))
-    monkeypatch.setattr(peaks, "PEAKS", (peaks.Peak("Fake", 4.0, 0, 0, 1e-5, "none", ("Fake H200",)),))
+    monkeypatch.setattr(peaks, "PEAKS", (peaks.Peak("Fake", 4.0, 0, 0, 1e-5, 1, "none", ("Fake H200",)),))
     report = bench.bench(scale, scale.solution_path, BenchOptions(repeat=1, gpu="Fake"), opened)
     text = "\n".join(lines(report))
     assert "25% of its 4 TFLOP/s float32" in text and "1 ms, median of 1 (1 to 1); L2 flushed" in text

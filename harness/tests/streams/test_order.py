@@ -98,7 +98,7 @@ def null_then_non_blocking(order, work):
 def null_between(order, work):
     a, b = order.stream(), order.stream()
     work(a)
-    order.record(order.event(), NULL)  # a mark alone orders nothing
+    order.record(order.event(), NULL)  # the mark comes after the one, and before the other
     work(b)
 
 
@@ -118,6 +118,7 @@ CERTAIN = [
     null_then_blocking,
     blocking_then_null,
     event_of_the_null_stream,
+    null_between,
 ]
 OPEN = [
     two_streams,

@@ -451,7 +451,8 @@ static int call_on_host(const u64* frame, void* s, void (*f)(void*), void* user)
     return 0;
 }
 API cudaStreamSynchronize(void* s) { int code = not_while_recording(HERE, "cudaStreamSynchronize", s); return code ? code : failed(ask(HERE, WAIT_STREAM, {(u64)s}).code); }
-API cudaStreamQuery(void* s) { return failed(ask(HERE, WAIT_STREAM, {(u64)s}).code); }
+static int ready(int code) { return code == 600 ? code : failed(code); }  // cudaErrorNotReady is no error
+API cudaStreamQuery(void* s) { return ready(ask(HERE, QUERY_STREAM, {(u64)s}).code); }
 API cudaStreamWaitEvent(void* s, void* e, unsigned) { int code = event_waited_for(s, e); return code ? failed(code < 0 ? 0 : code) : failed(ask(HERE, STREAM_WAITS, {(u64)s, (u64)e}).code); }
 API cudaStreamGetFlags(void*, unsigned* flags) { *flags = 0; return 0; }
 API cudaStreamGetPriority(void*, int* priority) { *priority = 0; return 0; }
@@ -464,7 +465,7 @@ API cudaEventDestroy(void* e) { return failed(ask(HERE, EVENT_END, {(u64)e}).cod
 API cudaEventRecord(void* e, void* s) { return event_recorded(e, s) ? 0 : failed(ask(HERE, RECORD, {(u64)e, (u64)s}).code); }
 API cudaEventRecordWithFlags(void* e, void* s, unsigned) { return event_recorded(e, s) ? 0 : failed(ask(HERE, RECORD, {(u64)e, (u64)s}).code); }
 API cudaEventSynchronize(void* e) { return in_capture(e) ? failed(907) : failed(ask(HERE, WAIT_EVENT, {(u64)e}).code); }
-API cudaEventQuery(void* e) { return failed(ask(HERE, WAIT_EVENT, {(u64)e}).code); }
+API cudaEventQuery(void* e) { return ready(ask(HERE, QUERY_EVENT, {(u64)e}).code); }
 static int elapsed(const u64* frame, float* ms, void* a, void* b) { Reply reply = ask(frame, ELAPSED, {(u64)a, (u64)b}); *ms = reply.words[0] * 1e-6f; return failed(reply.code); }
 API cudaEventElapsedTime(float* ms, void* a, void* b) { return elapsed(HERE, ms, a, b); }
 API cudaEventElapsedTime_v2(float* ms, void* a, void* b) { return elapsed(HERE, ms, a, b); }
