@@ -24,6 +24,8 @@ from .process import Ended
 from .streams import Call, Streams
 
 TO_DEVICE, TO_HOST, WITHIN, ANY = 1, 2, 3, 4
+#: by direction, whether the destination and the source are the device's
+_NEEDS = {TO_DEVICE: (True, False), TO_HOST: (False, True), WITHIN: (True, True), 0: (False, False)}
 INVALID_PITCH = 12
 NONSENSE = (
     "what it asks of CUDA's runtime makes no sense ({asked}: {error}): it has written into the runtime's memory, "
@@ -158,6 +160,17 @@ class Session:
         self.streams.protect(a)
         return (self.streams.fault,)
 
+    def _directed(self, frames, kind: int, places, inside: list[bool], kinds: list) -> bool:
+        """Whether a copy's direction is that of its memory, the destination's first."""
+        for i, k, device in zip(inside, kinds, _NEEDS[kind], strict=True):
+            if device and not i or not device and k in (DEVICE, VARIABLE):
+                to, from_ = map(self.memory.described, places)
+                on = [i and k != PINNED for i, k in zip(inside, kinds, strict=True)]
+                facts = dict(said=kind, to=to, to_device=on[0], from_device=on[1])
+                self.mistakes.name("direction", frames, **facts, **{"from": from_})
+                return False
+        return True
+
     def on_copy(self, frames, words, extra) -> Answer:
         to, to_pitch, from_, from_pitch, width, height, kind, stream, later = words[:9]
         if (number := self.streams.stream_of(frames, stream)) is None:
@@ -171,24 +184,8 @@ class Session:
             (a.kind if (a := self.memory.holding(p)) else DEVICE) if i else None
             for p, i in zip((to, from_), inside, strict=True)
         ]
-        needs = {
-            TO_DEVICE: (True, False),
-            TO_HOST: (False, True),
-            WITHIN: (True, True),
-            0: (False, False),
-        }.get(kind)
-        if needs:
-            for i, k, device in zip(inside, kinds, needs, strict=True):
-                if device and not i or not device and k in (DEVICE, VARIABLE):
-                    facts = dict(
-                        said=kind, to=self.memory.described(to), from_device=inside[1] and kinds[1] != PINNED
-                    )
-                    facts |= {
-                        "from": self.memory.described(from_),
-                        "to_device": inside[0] and kinds[0] != PINNED,
-                    }
-                    self.mistakes.name("direction", frames, **facts)
-                    return (1,)
+        if kind in _NEEDS and not self._directed(frames, kind, (to, from_), inside, kinds):
+            return (1,)
         sides = []
         for address, pitch, i, stores in (
             (to, to_pitch, inside[0], True),
