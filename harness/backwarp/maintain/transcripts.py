@@ -6,6 +6,7 @@ lines that are to be found are left out.
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import subprocess
@@ -49,9 +50,9 @@ def output(course: Course, command: str) -> str:
 
     words = shlex.split(command)[1:]
     if words[0] == "exec":  # the program's output comes first, then what is wrong in it
-        done = subprocess.run(
-            [sys.executable, "-m", "backwarp", *words], cwd=course.root, capture_output=True, text=True
-        )
+        wide = os.environ | {"COLUMNS": "100"}
+        command = [sys.executable, "-m", "backwarp", *words]
+        done = subprocess.run(command, cwd=course.root, env=wide, capture_output=True, text=True)
         return done.stdout + done.stderr
     puzzle = course.load(words[1])
     own = "--file" not in words and not puzzle.repair
