@@ -18,6 +18,7 @@ WRONG = (
     "no release", "no copy", "no sync", "early release", "no warp sync", "no product wait",
 )  # fmt: skip
 OF_PRODUCERS = ("no empty wait", "no expect", "few bytes", "many bytes", "empty parity", "no copy")
+MOST_SHARED = 226 << 10  # bytes of tiles; 1 KiB is left for the barriers
 #: harmless in a step whose stage is not filled again
 OF_RELEASES = ("no release", "early release", "no warp sync", "no product wait")
 
@@ -43,6 +44,11 @@ class Ring:
     @property
     def elements(self) -> int:
         return int(np.prod(self.box)) // (2 if self.products else 1)
+
+    @property
+    def shared(self) -> int:
+        """Bytes of dynamic shared memory."""
+        return self.stages * self.producers * -(-4 * self.elements // 1024) * 1024
 
     @property
     def first(self) -> int:
@@ -91,7 +97,14 @@ class Ring:
 
 
 def drawn(rng: np.random.Generator, products: bool = False) -> Ring:
-    """One that is right."""
+    """One that is right, and whose tiles fit in shared memory."""
+    ring = _any(rng, products)
+    while ring.shared > MOST_SHARED:
+        ring = _any(rng, products)
+    return ring
+
+
+def _any(rng: np.random.Generator, products: bool) -> Ring:
     pick = lambda low, high: int(rng.integers(low, high + 1))  # noqa: E731
     stages = pick(2, 5)
     steps, apart, by_warps = pick(1, 3 * stages), bool(pick(0, 1)), bool(pick(0, 1))
@@ -169,14 +182,12 @@ def result(ring: Ring, seed: int, checks: str = "full") -> KernelFault | bool:
         )
         y = dev.empty((32 if ring.products else 1) * ring.consumers, np.float32, name="y")
         function = _module(checks).get_function("products" if ring.products else "sums")
-        pitch = -(-4 * ring.elements // 1024) * 1024
-        shared = ring.stages * ring.producers * pitch
-        function.max_dynamic_shared_size_bytes = shared
+        function.max_dynamic_shared_size_bytes = ring.shared
         function(
             1,
             ring.threads,
             (y, dev.array(ring.numbers(), "r"), np.int32(ring.box[0]), a, b),
-            shared_mem=shared,
+            shared_mem=ring.shared,
         )
         return bool((y.get() == wanted(ring)).all())
     except KernelFault as fault:
