@@ -200,6 +200,10 @@ def _wait(e, ins, over: str, what: str, host: str, argument: str) -> None:
     e.label(wait)
     for i, value in enumerate((host, str(MBARRIERS.index(what)), argument)):
         e.state.store("Thread", f"arg{i}", value)
+    own = ins  # of the student's
+    while not own.at.line and own.expansion:
+        own = own.expansion.call
+    e.state.store("Thread", "result1", e.sites.of(own.expansion.call) if own.expansion else "0")
     e.state.store("Thread", "site", e.sites.of(ins))
     e.state.store("Thread", "wait", WAIT["phase"])
     e.control.suspend()

@@ -1,9 +1,8 @@
-"""Copies of tensors with something that is no map of one, and copies that nobody waits for, or waits for in vain."""
+"""Copies of tensors with something that is no map of one, and copies that nobody waits for."""
 
 from __future__ import annotations
 
 import re
-from math import prod
 from typing import TYPE_CHECKING
 
 from ..runtime.abi import BULKS
@@ -36,33 +35,6 @@ def invalid_map(d: Diagnosis, record) -> dict:
             " `const __grid_constant__ CUtensorMap map`, and &map to the copy."
         )
     return dict(headline="Invalid tensor map", explanation=said)
-
-
-def stuck(d: Diagnosis, record) -> dict:
-    """All threads wait, and what a phase of a barrier in memory still expects never comes."""
-    extra = int(record["extra"])
-    pending, expected, under_way = extra & 0xFFFFF, extra >> 20 & 0x1FFFFF, extra >> 41
-    expected -= (expected >> 20) << 21
-    missing = []
-    if pending:
-        missing.append(f"{pending:,} arrival{'s' * (pending != 1)}")
-    if expected:
-        missing.append(
-            f"{expected:,} bytes" if expected > 0 else f"{-expected:,} bytes fewer than have arrived"
-        )
-    other, last = None, "Nobody has arrived at it, so only a wait for parity 1 passes"
-    if record["other_site"]:
-        other = d.place(record["other_site"], record["other_thread"], record["other_block"])
-        last = f"Line {other.line} has arrived there last"
-    copies = (
-        f"copies of {under_way:,} bytes are under way to it" if under_way else "no copy is under way to it"
-    )
-    fields, _ = d.place_in_memory(record)
-    return fields | dict(
-        headline="Deadlock at an mbarrier",
-        other=other,
-        explanation=f"All threads of the {'cluster' if prod(d.run.kernel.cluster) > 1 else 'block'} wait, and this phase still expects {' and '.join(missing)}. {last}; {copies}.",
-    )
 
 
 def too_many(d: Diagnosis, record) -> dict:

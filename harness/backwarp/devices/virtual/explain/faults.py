@@ -30,7 +30,7 @@ from ..runtime.abi import (
     TIMEOUT_WAITED,
     TIMEOUT_WAITING,
 )
-from . import barriers, clusters, copies, heap, products, textures, unset
+from . import barriers, clusters, copies, heap, products, textures, unset, waits
 from .causes import in_order
 from .owners import Owners, element
 from .races import Race, Told
@@ -77,7 +77,12 @@ class Diagnosis:
         for race in racing:
             if race.kind != "same-value" or race.lines not in unlike:
                 races.setdefault(race.array, []).append(race)
-        all_ = [(record, self._fault(record)) for record in found if FAULTS[record["kind"]] not in RACES]
+        stuck = [r for r in found if FAULTS[r["kind"]] == "stuck-at-phase"]
+        single = (r for r in found if FAULTS[r["kind"]] not in RACES | {"stuck-at-phase"})
+        all_ = [(record, self._fault(record)) for record in single]
+        if stuck:
+            record, fields = waits.stuck(self, stuck)
+            all_.append((record, self._fault(record, fields)))
         for group in races.values():  # the clearest race of each array first
             told = sorted((Told(self, race, group) for race in group), key=lambda told: told.order)
             all_ += [(one.shown.record, self._of_race(one)) for one in told]
@@ -375,7 +380,6 @@ _DESCRIBE = {
     "outside-surface": textures.outside,
     "stale-texel": textures.stale,
     "invalid-map": copies.invalid_map,
-    "stuck-at-phase": copies.stuck,
     "too-many": copies.too_many,
     "made-again": copies.made_again,
     "parity": copies.parity,

@@ -299,8 +299,46 @@ static __device__ int is_over(u64 word, u32 what, u64 argument) {
     return what == MBARRIER_TEST ? phase != (argument >> 40 & MB_PHASE) : (phase & 1) != (argument & 1);
 }
 
+// What is known of a barrier in a block's shared memory, if it is of this one.
+static __device__ __forceinline__ Arrival* arrival_at(Env* env, u64 barrier) {
+    return (Arrival*)bulks_of(env)->last + (barrier >> 3) % LAST_ARRIVALS;
+}
+
+// The same, of this one from now on. made: it is initialised.
+static __device__ Arrival* open_arrival(Env* env, u64 barrier, int made) {
+    Arrival* a = arrival_at(env, barrier);
+    if (a->barrier == barrier && !made) return a;
+    a->barrier = barrier;
+    a->site = a->made = a->over = a->unseen = 0;
+    for (u32 k = 0; k < 16; k++) a->seen[k] = a->came[k] = 0;
+    return a;
+}
+
+// Whether a thread has waited for the last phase that is over.
+static __device__ u32 has_seen(Env* env, Thread* t, u64 barrier) {
+    Arrival* a = arrival_at(env, barrier);
+    return a->barrier == barrier && a->seen[t->linear / 64] >> (t->linear & 63) & 1;
+}
+
+// A thread goes on, as the phase it asks for is over.
+static __device__ void see_phase(Env* env, Thread* t, u64 barrier) {
+    Arrival* a = arrival_at(env, barrier);
+    if (a->barrier == barrier) {
+        for (u32 k = 0; k < 16 && a->unseen; k++) a->came[k] = 0;
+        a->unseen = 0;
+        a->seen[t->linear / 64] |= 1ull << (t->linear & 63);
+    }
+    if (Phase* p = env->cells ? find_phase(env, barrier) : 0) wait_for_phase(env, t, p);
+}
+
 // Everything that a phase waits for has happened.
 static __device__ void complete_phase(Env* env, u64* barrier) {
+    Arrival* a = arrival_at(owner_of(env, (u64)barrier - env->arena), (u64)barrier);
+    if (a->barrier == (u64)barrier) {
+        a->over = 1;
+        if (a->unseen < MB_COUNT) a->unseen++;
+        for (u32 k = 0; k < 16; k++) a->seen[k] = 0;
+    }
     u64 word = *barrier, expected = word & MB_COUNT;
     *barrier = mb_word(expected, expected, (word >> 40) + 1, 0);
     if (Phase* p = env->cells ? find_phase(env, (u64)barrier) : 0) finish_phase(env, p);
@@ -345,7 +383,7 @@ static __device__ int land_something(Env* env) {
 // Whether a thread that waits for a phase may go on.
 static __device__ int phase_is_over(Env* env, Thread* t) {
     if (!is_over(*(u64*)t->arg0, (u32)t->arg1, t->arg2)) return 0;
-    if (Phase* p = env->cells ? find_phase(env, t->arg0) : 0) wait_for_phase(env, t, p);
+    see_phase(env, t, t->arg0);
     t->wait = WAIT_READY;
     return 1;
 }
@@ -360,6 +398,7 @@ EXPORT u64 rt_mbarrier(Env* env, Thread* thread, u32 site, u64 what, u64* barrie
         int used = p && (p->complete || p->arrived || old != mb_word(expected, expected, 0, 0));
         if (p && p->made_at && used) record(env, thread, site, FAULT_MADE_AGAIN, (u64)barrier - env->arena, 0, p->made_at - 1, thread->linear, env->block);
         if (p) p->made_at = site + 1;
+        open_arrival(at, (u64)barrier, 1)->made = site + 1;
         *barrier = mb_word(argument & MB_COUNT, argument & MB_COUNT, 0, 0);
     } else if ((what & ~MB_LOOK) == MBARRIER_TEST || (what & ~MB_LOOK) == MBARRIER_PARITY) {
         u32 which = (u32)what & ~MB_LOOK;
@@ -368,7 +407,7 @@ EXPORT u64 rt_mbarrier(Env* env, Thread* thread, u32 site, u64 what, u64* barrie
         if (env->counting && is_over(old, which, argument)) ((u64*)((Counting*)env->counting)->complete)[site]++;
         if (!(what & MB_LOOK) && !is_over(old, which, argument)) land_for(env, barrier);
         if (!is_over(*barrier, which, argument)) return 0;
-        if (Phase* p = env->cells ? find_phase(env, (u64)barrier) : 0) wait_for_phase(env, thread, p);
+        see_phase(env, thread, (u64)barrier);
         return 1;
     } else if (what == MBARRIER_EXPECT_TX || what == MBARRIER_COMPLETE_TX) {
         bytes += what == MBARRIER_EXPECT_TX ? (long long)(u32)argument : -(long long)(u32)argument;
@@ -376,30 +415,69 @@ EXPORT u64 rt_mbarrier(Env* env, Thread* thread, u32 site, u64 what, u64* barrie
         if (!pending && !bytes) complete_phase(env, barrier);
     } else if (what == MBARRIER_ARRIVE || what == MBARRIER_ARRIVE_DROP) {
         if ((long long)argument > (long long)pending && launch_of(env)->check_sync) {
-            Arrival* last = (Arrival*)bulks_of(at)->last + ((u64)barrier >> 3) % LAST_ARRIVALS;
-            int known = last->barrier == (u64)barrier;
-            record(env, thread, site, FAULT_TOO_MANY, (u64)barrier - env->arena, expected, known ? last->site : 0, known ? last->thread : 0, known ? last->block : 0);
+            Arrival* last = arrival_at(at, (u64)barrier);
+            int known = last->barrier == (u64)barrier && last->site;
+            record(env, thread, site, FAULT_TOO_MANY, (u64)barrier - env->arena, expected, known ? last->site - 1 : 0, known ? last->thread : 0, known ? last->block : 0);
         }
         if (what == MBARRIER_ARRIVE_DROP) expected -= argument;
         pending = pending - argument & MB_COUNT;
         *barrier = mb_word(expected, pending, old >> 40, bytes);
         if (Phase* p = env->cells ? find_phase(env, (u64)barrier) : 0) arrive_at_phase(env, thread, p);
-        Arrival* last = (Arrival*)bulks_of(at)->last + ((u64)barrier >> 3) % LAST_ARRIVALS;
-        last->barrier = (u64)barrier; last->site = site; last->thread = thread->linear; last->block = env->block;
+        Arrival* last = open_arrival(at, (u64)barrier, 0);
+        last->came[thread->linear / 64] |= 1ull << (thread->linear & 63);
+        last->site = site + 1; last->thread = thread->linear; last->block = env->block;
         if (!pending && !bytes) complete_phase(env, barrier);
     }
     return old;
 }
 
-// All threads of the block wait, some of them for phases: tell who waits for what.
-static __device__ void stuck_at_phase(Env* env, Thread* t) {
+// Whether two threads wait for the same, in the same line, with the same behind them.
+static __device__ int wait_alike(Env* env, Thread* t, Thread* other) {
+    if (t->wait != other->wait || t->site != other->site) return 0;
+    if (t->wait != WAIT_PHASE) return 1;
+    return t->result1 == other->result1 && t->arg0 == other->arg0 && t->arg1 == other->arg1 && t->arg2 == other->arg2 && has_seen(env, t, t->arg0) == has_seen(env, other, t->arg0);
+}
+
+// Tell of some threads that wait for the same. In Fault.wait: in 20 bits how many arrivals the barrier was made for, in 20 the last
+// phases that nobody has waited for, the parity, whether any phase is over, whether these threads have waited for the last one,
+// whether more threads have arrived since than it was made for, and in 20 the site that made it, plus 1. Those that do not wait for
+// a phase have no address, and how they wait as `extra`.
+static __device__ void tell_waiters(Env* env, Thread* t, u32 count, u32 last_one) {
+    if (t->wait != WAIT_PHASE) {
+        record_wait(env, t, t->site, FAULT_STUCK_AT_PHASE, 0, t->wait, 0, 0, 0, 1, count, last_one, 0);
+        return;
+    }
     u64 word = *(u64*)t->arg0, under_way = 0;
     for (u32 i = 0; i < bulks_of(env)->count; i++)
         if (bulk(env, i)->barrier == t->arg0) under_way += bulk(env, i)->bytes;
-    Arrival* last = (Arrival*)bulks_of(env)->last + (t->arg0 >> 3) % LAST_ARRIVALS;
-    int known = last->barrier == t->arg0;
+    Arrival* a = arrival_at(env, t->arg0);
+    int known = a->barrier == t->arg0, arrived = known && a->site;
     u64 extra = word >> 20 & MB_COUNT | ((u64)mb_bytes(word) & 0x1fffff) << 20 | (under_way & 0x3fffff) << 41;
-    record(env, t, t->site, FAULT_STUCK_AT_PHASE, t->arg0 - env->arena, extra, known ? last->site : 0, known ? last->thread : 0, known ? last->block : 0);
+    u64 parity = ((u32)t->arg1 == MBARRIER_TEST ? t->arg2 >> 40 : t->arg2) & 1, came = 0;
+    u64 wait = word & MB_COUNT | parity << 40;
+    for (u32 k = 0; k < 16; k++) came += __popcll(a->came[k]);
+    if (known) wait |= (u64)(came > (word & MB_COUNT)) << 43 | (u64)a->unseen << 20 | (u64)(a->over > 0) << 41 | (u64)has_seen(env, t, t->arg0) << 42 | (u64)a->made << 44;
+    record_wait(env, t, t->site, FAULT_STUCK_AT_PHASE, t->arg0 - env->arena, extra, arrived ? a->site - 1 : 0, arrived ? a->thread : 0,
+                arrived ? a->block : 0, wait, count, last_one, (u32)t->result1);
+}
+
+// All threads of the block, or of its cluster, wait, some of them for phases: tell who waits for what.
+static __device__ void stuck_at_phase(Env* env) {
+    u32 blocks = launch_of(env)->clustered ? launch_of(env)->cluster : 1;
+    Env* first = launch_of(env)->clustered ? leader_of(env) : env;
+    for (u32 rank = 0; rank < blocks; rank++) {
+        Env* at = first + rank;
+        Thread* threads = threads_of(at);
+        for (u32 i = 0; i < launch_of(env)->threads && (blocks == 1 || at->running); i++) {
+            u32 count = 0, last_one = i, before = 0;
+            for (u32 k = 0; k < launch_of(env)->threads && threads[i].wait != WAIT_EXITED; k++) {
+                if (!wait_alike(at, threads + i, threads + k)) continue;
+                if (k < i) { before = 1; break; }
+                count++; last_one = k;
+            }
+            if (count && !before) tell_waiters(at, threads + i, count, last_one);
+        }
+    }
     env->faulted = 1;
 }
 

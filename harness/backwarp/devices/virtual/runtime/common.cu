@@ -102,14 +102,16 @@ static __device__ void unlock(u32* word) {
 static __device__ __forceinline__ int given_up(Launch* launch) { return launch->stop == GIVEN_UP; }
 
 // Keep the first fault of each kind and site; count the rest. Returns whether this one was new.
-static __device__ int record(Env* env, Thread* thread, u32 site, u32 kind, u64 address, u64 extra,
-                             u32 other_site, u32 other_thread, u64 other_block) {
+// wait: what several threads that are told of together wait for, if they do; to the last of them.
+static __device__ int record_wait(Env* env, Thread* thread, u32 site, u32 kind, u64 address, u64 extra,
+                                  u32 other_site, u32 other_thread, u64 other_block, u64 wait, u32 count, u32 last, u32 called) {
     Launch* launch = launch_of(env);
     if (given_up(launch) && kind != FAULT_TIMEOUT) return 0;
     lock(&launch->lock);
     Fault* records = (Fault*)(launch + 1);
     u32 i = 0;
-    while (i < launch->kept && !(records[i].kind == kind && records[i].site == site)) i++;
+    while (i < launch->kept && !(records[i].kind == kind && records[i].site == site && records[i].wait == wait && records[i].called == called &&
+                                 (!wait || (records[i].address - address) % SLOT_BYTES == 0))) i++;
     int fresh = i == launch->kept;
     if (i < MAX_RECORDS) {
         Fault* r = &records[i];
@@ -121,13 +123,20 @@ static __device__ int record(Env* env, Thread* thread, u32 site, u32 kind, u64 a
             r->kind = kind; r->site = site; r->thread = thread->linear;
             r->slot = env->slot;
             r->other_site = other_site; r->other_thread = other_thread; r->other_block = other_block;
+            r->wait = wait; r->last = last; r->called = called;
         }
         if (fresh) { r->count = 0; launch->kept++; }
-        r->count++;
+        if (wait) { if (earlier) r->count = count; }
+        else r->count++;
     }
     if (kind != FAULT_EXITED_EARLY && kind != FAULT_SAME_WRITE && kind != FAULT_PARITY && ++launch->faults >= STOP_AFTER) atomicCAS(&launch->stop, 0u, 1u);
     unlock(&launch->lock);
     return fresh;
+}
+
+static __device__ int record(Env* env, Thread* thread, u32 site, u32 kind, u64 address, u64 extra,
+                             u32 other_site, u32 other_thread, u64 other_block) {
+    return record_wait(env, thread, site, kind, address, extra, other_site, other_thread, other_block, 0, 1, 0, 0);
 }
 
 EXPORT int rt_fault(Env* env, Thread* thread, u32 site, u64 kind, u64 address, u64 extra) {

@@ -519,7 +519,7 @@ static __device__ void deadlock(Env* env) {
     for (u32 i = 0; i < coroutines(env); i++) {
         Thread* t = &threads[leader(env, i)];
         if (t->wait == WAIT_EXITED) continue;
-        if (t->wait == WAIT_PHASE) return stuck_at_phase(env, t);
+        if (t->wait == WAIT_PHASE) return stuck_at_phase(env);
         if (t->wait == WAIT_GROUP) return stuck_at_product(env, t);
         if (t->wait == WAIT_CLUSTER) {
             if (!other) other = t;

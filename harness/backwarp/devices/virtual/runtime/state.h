@@ -130,7 +130,7 @@ struct Bulk {
 struct Bulks {
     u64 count, used;     // of copies; whether there has been any, or a product
     u64 data[28672];     // Bulk[MAX_BULKS]
-    u64 last[192];       // Arrival[LAST_ARRIVALS]
+    u64 last[2304];      // Arrival[LAST_ARRIVALS]
     u64 agents[2048];    // Agent[MAX_AGENTS]
     u32 agent_count, agent_serial;  // in use; begun so far
     u32 registers[32], register_site[32];  // of each warp's threads, since its last setmaxnreg; 0: it has had none
@@ -141,9 +141,13 @@ struct Agent {
     u32 stamp, thread, group, what;
 };
 
+// Sites are one more than they are, 0 if there is none; made: of its mbarrier.init. over: whether any phase is; unseen: how many
+// of the last ones that are nobody has waited for; seen: the threads that have waited for the last one; came: those
+// that have arrived since.
 struct Arrival {
     u64 barrier, block;  // host address; of the thread
-    u32 site, thread;
+    u32 site, thread, made, over, unseen, unused;
+    u64 seen[16], came[16];
 };
 
 // What four warps multiply, see wgmma.cu: products that have not been waited for; registers of all threads, one after the
@@ -501,7 +505,9 @@ struct Table {
 // A record of a fault, for explain/faults.py.
 struct Fault {
     u64 address, block, extra, other_block;
+    u64 wait;  // of a thread that waits for ever, see tell_waiters()
     u32 kind, site, thread, other_site, other_thread;
     u32 count;
-    u32 slot;
+    u32 slot, last;  // last: of several threads that are told of together
+    u32 called, unused;  // where the function is called that waits
 };
