@@ -114,7 +114,7 @@ class Sizes(click.ParamType):
 )
 @click.option("-D", "macros", multiple=True, metavar="NAME[=VALUE]", help="Define a macro.")
 @click.option(
-    "--cluster", type=Sizes(), default=(), help="Blocks of a cluster, where the source does not say it."
+    "--cluster", type=Sizes(), default=None, help="Blocks of a cluster, where the source does not say it."
 )
 @click.option("--shared", type=click.IntRange(0), default=0, help="Bytes of dynamic shared memory.")
 @click.option(

@@ -6,12 +6,14 @@ import json
 import os
 import subprocess
 import sys
+import threading
 
 from backwarp.dap.wire import framed, receive
 from tests import KERNELS, SOURCES
 
 FILE = KERNELS / "stepped.cu"
 ARGS = ["sums", "--block", "16", "--arg", "x=arange:16", "--arg", "y=empty:16", "--arg", "n=16"]
+PATIENCE = 300  # seconds
 
 
 class Editor:
@@ -41,7 +43,13 @@ class Editor:
         self.process.stdin.flush()
 
     def receive(self) -> dict | None:
-        return receive(self.process.stdout)
+        """None once the process has ended. One that says nothing is killed."""
+        watchdog = threading.Timer(PATIENCE, self.process.kill)
+        watchdog.start()
+        try:
+            return receive(self.process.stdout)
+        finally:
+            watchdog.cancel()
 
     def ends(self) -> int:
         self.process.stdin.close()

@@ -65,6 +65,8 @@ def written() -> Iterator[dict]:
             wanted = {"response", FOLLOWS.get(command, "response")}
             while wanted:
                 yield (message := editor.receive())
+                if not message or message.get("success") is False:
+                    break
                 wanted -= {message["type"], message.get("event")}
         assert editor.receive() is None and editor.ends() == 0
 

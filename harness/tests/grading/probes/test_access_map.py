@@ -266,7 +266,7 @@ ELSEWHERE = {
         "29",
         [("down % stride_h != 0", "down % stride_h == 0")],
         "grad_columns",
-        "int row =",
+        "sum += grad_columns",
     ),
     "not divided": ("29", [("int q = right / stride_w;", "int q = right;")], "grad_columns", "int column ="),
 }

@@ -60,8 +60,10 @@ def run(function: Function) -> Plan:
     plan.sums = list(dict.fromkeys(_sums(ins) for ins in products))
     blocks = basic_blocks(body, function.tables)
     through = partial(_through, plan, body, blocks)
-    for start, state in through_blocks(blocks, (frozenset(), frozenset()), through, _join).items():
-        through(start, state, told={})
+    nothing: _State = (frozenset(), frozenset())
+    states = through_blocks(blocks, nothing, through, _join)
+    for start in blocks:
+        through(start, states.get(start, nothing), told={})  # one that nothing reaches is emitted, too
         _chain(plan, body[start : blocks[start][0]])
     return plan
 
