@@ -224,8 +224,12 @@ def execute(context, path, sarif, timeline, card, **asked) -> None:
 
     if timeline and timeline.suffix not in (".svg", ".png"):
         raise CourseError(f"{timeline}: a timeline is a .svg or .png file")
+    own = {name for option in context.command.params for name in option.opts if name.startswith("--")}
     if asked["arguments"][:1] == ("--",):
         asked["arguments"] = asked["arguments"][1:]
+    elif given := own.intersection(word.partition("=")[0] for word in asked["arguments"]):
+        told = f"Note: {min(given)} stands behind the file, so it goes to the program; options of backwarp come before the file."
+        click.echo(told, err=True)
     asked = Asked(**asked, model=Model(named(card)) if timeline else None)
     with Ticker() as tell:
         done = run_program(asked, tell)

@@ -50,11 +50,27 @@ def show_outcome(done: Outcome, asked: Asked, stream: TextIO | None = None) -> N
             "x ", "bold red", f"{fault.file}:{fault.line}" if fault else at(done, mistake.frames) or done.file
         )
         say(body(done, mistake))
-    notes = [m for m in done.mistakes if m.is_note]
+    notes = [m for m in done.mistakes if m.is_note and m.kind != "leak"]
     for note in notes[:MOST_NOTES]:
         say([f"Note: {place_of(done, note)}{' '.join(mistakes.sentences(note, lambda f: at(done, f)))}"])
+    if not named and not done.status:  # else a program often ends before it would free
+        say(_leaks(done))
     if len(notes) > MOST_NOTES:
         say([f"Note: and {len(notes) - MOST_NOTES} more."])
+
+
+def _leaks(done: Outcome) -> list[str]:
+    """All of them as one note."""
+    leaks = [m for m in done.mistakes if m.kind == "leak"]
+    if len(leaks) < 2:
+        return [
+            f"Note: {place_of(done, m)}{' '.join(mistakes.sentences(m, lambda f: at(done, f)))}"
+            for m in leaks
+        ]
+    pieces = [f"{m.facts['memory'].name or 'memory'} ({at(done, m.frames)})" for m in leaks[:MOST_NOTES]]
+    more = [f"{len(leaks) - MOST_NOTES} more"] if len(leaks) > MOST_NOTES else []
+    nbytes = sum(m.facts["nbytes"] for m in leaks)
+    return [f"Note: never freed: {', '.join([*pieces, *more])}: {nbytes:,} bytes."]
 
 
 def show_timeline(done: Outcome, asked: Asked, path: Path, stream: TextIO | None = None) -> None:

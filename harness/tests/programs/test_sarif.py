@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
 import subprocess
 import sys
 import textwrap
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -18,7 +20,7 @@ from backwarp.programs.lines import Place
 from backwarp.programs.mistakes import Frames, Memory, Mistake
 from backwarp.programs.run import Asked, Outcome
 from backwarp.report import sarif
-from backwarp.report.program import faults
+from backwarp.report.program import faults, show_outcome
 from tests import ROOT
 
 from .test_pairs import needs_compiler
@@ -46,6 +48,23 @@ def results(path) -> list[tuple[str, str, str, int]]:
         (r["ruleId"], r["level"], p["artifactLocation"]["uri"], p["region"]["startLine"])
         for r, p in zip(run["results"], places, strict=True)
     ]
+
+
+def test_what_is_never_freed_is_one_note_of_a_program_that_ends_well(done):
+    """Else it is often only a consequence."""
+
+    def shown() -> str:
+        show_outcome(done, Asked(Path("prog.cu")), stream := io.StringIO())
+        return " ".join(stream.getvalue().split())
+
+    wrong, leak = done.mistakes
+    assert "never freed" not in shown()
+    done.mistakes = [leak]
+    assert "sub/part.h:3" in shown() and "never freed: 400 bytes" in shown()
+    done.mistakes = [leak, replace(leak, frames=(4,)), replace(leak, frames=(5,))]
+    assert all(f"d (sub/part.h:{n})" in shown() for n in (3, 4, 5)) and "1,200 bytes" in shown()
+    done.status = 1
+    assert shown() == ""
 
 
 def test_programs_add_to_one_file(done, tmp_path, monkeypatch):
