@@ -231,12 +231,14 @@ class TextureDescriptor:
 
 
 class SurfaceObject:
-    """The value of a kernel's cudaSurfaceObject_t. ptr: its number."""
+    """The value of a kernel's cudaSurfaceObject_t. ptr: its number. more: for the device, see Textures.bind."""
 
-    def __init__(self, ResDesc):  # noqa: N803
+    def __init__(self, ResDesc, more=None):  # noqa: N803
         if ResDesc.cuArr is None or not ResDesc.cuArr.flags & SURFACE:
-            raise _invalid("a surface needs a CUDAarray with flags=SURFACE (cudaArraySurfaceLoadStore)")
-        self._bind(ResDesc, {"surface": 1})
+            raise _invalid(
+                "a surface needs a CUDA array made with the flag cudaArraySurfaceLoadStore (SURFACE)"
+            )
+        self._bind(ResDesc, {"surface": 1} | (more or {}))
 
     def get(self) -> np.ndarray:
         """A host copy of its texels."""
@@ -250,7 +252,7 @@ class SurfaceObject:
 class TextureObject(SurfaceObject):
     """The value of a kernel's cudaTextureObject_t. ptr: its number."""
 
-    def __init__(self, ResDesc, TexDesc):  # noqa: N803
+    def __init__(self, ResDesc, TexDesc, more=None):  # noqa: N803
         desc = ResDesc.desc
         as_float = TexDesc.readMode == NORMALIZED_FLOAT
         if as_float and desc.f != FLOAT and desc.x == 32:
@@ -261,7 +263,7 @@ class TextureObject(SurfaceObject):
                 "cudaErrorInvalidFilterSetting",
             )
         self.TexDesc = TexDesc
-        self._bind(ResDesc, TexDesc.fields())
+        self._bind(ResDesc, TexDesc.fields() | (more or {}))
 
 
 def _of_size(array, memory):

@@ -268,7 +268,10 @@ def _zig_cache() -> Path:
 
 def _shim_texts() -> dict[str, str]:
     rows = "".join(f'{{{n}, "{name}", "{said}"}}, ' for n, (name, said) in sorted(errors.codes().items()))
-    texts = {name: (HOST / name).read_text() for name in ("shim.cpp", "graphs.inc", "device_properties.h")}
+    texts = {
+        name: (HOST / name).read_text()
+        for name in ("shim.cpp", "arrays.inc", "graphs.inc", "device_properties.h")
+    }
     api = (library.cuda_headers() / "cuda_runtime_api.h").read_text(encoding="utf-8", errors="replace")
     answered = set(re.findall(r"\b(cuda\w+)\(", "".join(texts.values())))
     refused = sorted(set(re.findall(r"\bCUDARTAPI\s+(cuda\w+)\s*\(", api)) - answered)
@@ -367,8 +370,9 @@ def _explained(said: str, name: str, texts: Mapping[str, str]) -> CompileError:
 
 def _sentence(message: str) -> str:
     absent = re.fullmatch(r"'([^']+)' file not found", message)
-    if message == "no template named 'texture'":
-        return "texture references were removed in CUDA 12: cudaTextureObject_t, made by cudaCreateTextureObject(), replaces them"
+    if old := re.fullmatch("no template named '(texture|surface)'", message):
+        new = f"cuda{old[1].capitalize()}Object_t, made by cudaCreate{old[1].capitalize()}Object(), replaces them"
+        return f"{old[1]} references were removed in CUDA 12: {new}"
     if not absent:
         return message
     libraries = {

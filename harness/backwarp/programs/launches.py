@@ -14,6 +14,7 @@ from ..devices.virtual.explain import metrics
 from ..errors import KernelFault, LaunchError
 from ..streams.order import COMPUTE, Access
 from . import errors, libraries
+from .images import Images
 from .memory import MANAGED, VARIABLE, Allocation, Memory, held
 from .mistakes import Frames, Mistakes
 from .model import Model
@@ -30,7 +31,15 @@ STICKY = {
     "assert": 710,
     "timeout": 702,
 }
-STICKY |= {"stack-overflow": 700, "barrier-divergence": 719, "invalid-free": 700}
+STICKY |= {"stack-overflow": 700, "barrier-divergence": 719, "invalid-free": 700, "invalid-texture": 700}
+STICKY |= {"outside-surface": 719}
+
+
+def _words(arguments: Iterable[bytes]) -> Iterator[int]:
+    """What may be addresses or handles among arguments and their parts."""
+    return (
+        int.from_bytes(data[i : i + 8], "little") for data in arguments for i in range(0, len(data) - 7, 8)
+    )
 
 
 class Kernels:
@@ -46,10 +55,11 @@ class Kernels:
         mistakes: Mistakes,
         streams: Streams,
         model: Model,
+        images: Images,
         several: bool = False,
     ):
         self.device, self.bytes, self._compile = device, bytes_, compile_
-        self.model, self.several = model, several
+        self.model, self.several, self.images = model, several, images
         self.memory, self.mistakes, self.streams = memory, mistakes, streams
         self.module: ConfinedModule | None = None
         self.launches, self.seconds, self.printed = 0, 0.0, b""
@@ -172,13 +182,12 @@ class Kernels:
         )
 
     def _reached(self, arguments: Iterable[bytes]) -> list[Allocation]:
-        """The allocations that an argument, or a part of one, points into."""
+        """The allocations that an argument, or a part of one, points into, or is a texture of."""
         found = {}
-        for data in arguments:
-            for i in range(0, len(data) - 7, 8):
-                address = int.from_bytes(data[i : i + 8], "little")
-                if self.memory.is_device(address) and (a := self.memory.holding(address)):
-                    found[a.start] = a
+        for address in _words(arguments):
+            if self.memory.is_device(address) and (a := self.memory.holding(address)):
+                found[a.start] = a
+        found |= {made.of.start: made.of for made in self.images.among(_words(arguments))}
         return list(found.values())
 
     def _not_launched(self, frames, kernel: ConfinedKernel, error: LaunchError) -> int:
@@ -203,6 +212,14 @@ class Kernels:
                 if fault.array in ("", a.array.name):
                     facts = dict(kernel=demangle(kernel.name), memory=a.described, freed=Frames(a.freed))
                     return self.mistakes.name("freed-pointer", frames, fault, **facts)
+        if fault.kind == "invalid-texture":
+            for made in self.images.among(_words(arguments)):
+                if ended := made.ended or made.of.freed:
+                    gone = "it was destroyed" if made.ended else "this memory was freed"
+                    facts = dict(kernel=demangle(kernel.name), what=made.called, memory=made.of.described)
+                    return self.mistakes.name(
+                        "gone-image", frames, fault, gone=gone, ended=Frames(ended), **facts
+                    )
         if fault.kind == "invalid-address":
             for number, data in enumerate(arguments, 1):
                 address = int.from_bytes(data, "little")

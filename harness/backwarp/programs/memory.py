@@ -10,14 +10,17 @@ import numpy as np
 
 from . import mistakes
 
-DEVICE, MANAGED, PINNED, VARIABLE = range(4)
+DEVICE, MANAGED, PINNED, VARIABLE, ARRAY = range(5)
+INSIDE = {DEVICE, VARIABLE, ARRAY}  # what the host cannot touch
 CALLED = {
     DEVICE: "cudaMalloc",
     MANAGED: "cudaMallocManaged",
     PINNED: "cudaMallocHost",
     VARIABLE: "a variable",
+    ARRAY: "cudaMallocArray",
 }
-_KINDS = {DEVICE: "device", MANAGED: "managed", PINNED: "pinned", VARIABLE: "device"}
+FREED_BY = {PINNED: "cudaFreeHost", ARRAY: "cudaFreeArray"}  # others by cudaFree
+_KINDS = {DEVICE: "device", MANAGED: "managed", PINNED: "pinned", VARIABLE: "device", ARRAY: "array"}
 KEPT = 256 << 20  # bytes of freed memory whose addresses are not used again
 _TARGET = re.compile(
     r"\(\s*(?:\(\s*void\s*\*\s*\*\s*\)|reinterpret_cast<[^>]*>\s*\()?\s*&?\s*([A-Za-z_]\w*(?:(?:\.|->)\w+|\[\w+\])*)"
@@ -47,7 +50,7 @@ _TYPES |= {
 
 @dataclass(eq=False)
 class Allocation:
-    """kind: DEVICE ... VARIABLE. made, freed: the frames of the calls. array: the device's."""
+    """kind: DEVICE ... ARRAY. made, freed: the frames of the calls. array: the device's."""
 
     start: int
     nbytes: int
@@ -133,9 +136,15 @@ class Memory:
 
 
 def held(
-    memory: Memory, named: mistakes.Mistakes, frames, address: int, nbytes: int, stores: bool
+    memory: Memory,
+    named: mistakes.Mistakes,
+    frames,
+    address: int,
+    nbytes: int,
+    stores: bool,
+    array: bool = False,
 ) -> Allocation | None:
-    """The allocation with these bytes; None, and a mistake, if there is none."""
+    """The allocation with these bytes; None, and a mistake, if there is none. array: whether they may be a CUDA array's."""
     a = memory.find(address)
     if a is None or address >= a.end + 4096 and a.freed is None:
         near = a.described if a else mistakes.Memory("host")
@@ -143,6 +152,9 @@ def held(
         return None
     if a.freed is not None:
         named.name("freed", frames, memory=a.described, freed=mistakes.Frames(a.freed))
+        return None
+    if a.kind == ARRAY and not array:
+        named.name("array-plain", frames, memory=a.described)
         return None
     if address + nbytes > a.end:
         facts = dict(memory=a.described, wanted=nbytes, left=max(a.end - address, 0), nbytes=a.nbytes)

@@ -16,7 +16,7 @@ _DIRECTIONS = {
 }
 _NAMES = {0: "HostToHost", 1: "HostToDevice", 2: "DeviceToHost", 3: "DeviceToDevice"}
 #: kinds that are no mistakes: what one should know
-NOTES = {"leak", "unset", "full", "no-device", "slow"}
+NOTES = {"leak", "left", "unset", "full", "no-device", "slow"}
 MOST = 20  # of a program
 #: what an undefined operation was, by the number that the compiler's trap carries (SanitizerHandler in clang's CodeGen)
 TRAPS = {
@@ -59,7 +59,7 @@ class Frames(tuple):
 
 @dataclass(frozen=True)
 class Memory:
-    """How a sentence calls a piece of memory. kind: "device", "managed", "pinned", "host" or "null"."""
+    """How a sentence calls a piece of memory. kind: "device", "managed", "pinned", "array", "host" or "null"."""
 
     kind: str
     name: str = ""
@@ -70,9 +70,9 @@ class Memory:
             return {"host": "host memory", "null": "a null pointer"}[self.kind]
         about = [self.name] if self.name else []
         about += [f"allocated at {place}"] if (place := at(self.made)) else []
-        what = {"device": "device memory", "managed": "managed memory", "pinned": "pinned host memory"}[
-            self.kind
-        ]
+        what = {"managed": "managed memory", "pinned": "pinned host memory", "array": "a CUDA array"}.get(
+            self.kind, "device memory"
+        )
         return f"{what} ({', '.join(about)})" if about else what
 
 
@@ -132,6 +132,21 @@ def _stopped(f: Mapping) -> list[str]:
     ]
 
 
+def _array_part(f: Mapping) -> list[str]:
+    does = "writes" if f["stores"] else "reads"
+    if f["axis"] == "x" and f["linear"]:
+        return [
+            f"This {does} {f['count']:,} bytes from byte {f['at']:,} on, but {f['memory']} has {f['most']:,}."
+        ]
+    if f["axis"] == "x":
+        says = f"This {does} {f['count']:,} bytes of a row from byte {f['at']:,} on, but a row of {f['memory']} has {f['most']:,}: {f['texels']:,} texels."
+        return [says, "Widths and offsets of rows are bytes, except those of cudaMemcpy3D, which are texels."]
+    what = {"y": "rows", "z": "slices"}[f["axis"]]
+    return [
+        f"This {does} {f['count']:,} {what} from {what[:-1]} {f['at']:,} on, but {f['memory']} has {f['most']:,}."
+    ]
+
+
 _SENTENCES: dict[str, tuple[str, ...] | Callable[[Mapping], list[str]]] = {
     "direction": _direction,
     "too-long": _too_long,
@@ -139,7 +154,7 @@ _SENTENCES: dict[str, tuple[str, ...] | Callable[[Mapping], list[str]]] = {
     "freed": ("This uses {memory}, which was freed at {freed}.", "Free memory after its last use."),
     "null": ("The {which} of the copy is a null pointer{because}.",),
     "freed-twice": ("This frees {memory} a second time; the first was at {freed}.",),
-    "free-host": ("cudaFree is given {memory}: it frees what cudaMalloc has returned.", "{remedy}"),
+    "free-host": ("{call} is given {memory}: it frees what {what} has returned.", "{remedy}"),
     "free-inside": ("This frees an address {past:,} bytes inside {memory}; only the address that the allocation returned can be freed.",),
     "on-device": ("The host {does} device memory: byte {past:,} of {memory}.", "Copy it with cudaMemcpy first, or allocate it with cudaMallocManaged."),
     "under-way": (
@@ -168,6 +183,19 @@ _SENTENCES: dict[str, tuple[str, ...] | Callable[[Mapping], list[str]]] = {
         "Put both in one stream, or record an event after the one and let the other's stream wait for it.",
     ),
     "library": ("The library's {called} is given {memory}; it needs memory of the device.",),
+    "image": ("{what}: {why}.",),
+    "no-array": ("A CUDA array is needed here, which cudaMallocArray has returned; this is {memory}.",),
+    "array-plain": (
+        "This uses {memory} like other memory; its elements have no addresses.",
+        "Copy it with cudaMemcpy2DToArray or cudaMemcpy2DFromArray; kernels read it through a texture or a surface.",
+    ),
+    "array-part": _array_part,
+    "destroyed-twice": ("This destroys a {what} object a second time; the first was at {ended}.",),
+    "gone-image": (
+        "The kernel {kernel}, launched here, uses a {what} object of {memory}; {gone} at {ended}.",
+        "Destroy it, and free its memory, after the last kernel that uses it has ended.",
+    ),
+    "left": ("This {what} object is never destroyed.",),
     "leak": ("{memory} is never freed: {nbytes:,} bytes.",),
     "unset": ("{count:,} of the {total:,} bytes that this copies from {memory} were never written; the first is byte {first:,}.",),
     "full": ("The virtual GPU has {room:,} bytes of memory, of which {used:,} are in use: {wanted:,} more do not fit{more}.",),

@@ -16,8 +16,9 @@ from ..devices.virtual.confined import ConfinedGPU, ConfinedModule
 from ..errors import DeviceError
 from ..streams.order import COMPUTE, IN, OUT, Access
 from . import errors, memory, mistakes, verbs
+from .images import Images
 from .launches import Kernels
-from .memory import DEVICE, MANAGED, PINNED, VARIABLE, Allocation
+from .memory import ARRAY, DEVICE, FREED_BY, INSIDE, MANAGED, PINNED, VARIABLE, Allocation
 from .mistakes import Frames
 from .model import Model
 from .process import Ended
@@ -58,9 +59,19 @@ class Session:
         self.memory = memory.Memory(device.memory)
         self.mistakes = mistakes.Mistakes()
         self.streams = Streams(self.memory, self.mistakes)
+        self.images = Images(device, self.memory, self.mistakes, self._allocate)
         self.kernels = Kernels(
-            device, bytes_, compile_, self.memory, self.mistakes, self.streams, model, "cudaStream" in source
+            device,
+            bytes_,
+            compile_,
+            self.memory,
+            self.mistakes,
+            self.streams,
+            model,
+            self.images,
+            "cudaStream" in source,
         )
+        self._parts = self, self.streams, self.kernels, self.images
 
     # -- the frame of it all ------------------------------------------------------------------------------
 
@@ -70,9 +81,7 @@ class Session:
         if name != "stopped":
             self.streams.close()
         try:
-            handler = next(
-                filter(None, (getattr(p, f"on_{name}", None) for p in (self, self.streams, self.kernels)))
-            )
+            handler = next(filter(None, (getattr(p, f"on_{name}", None) for p in self._parts)))
             code, *rest = handler(Frames(frames), words, extra)
         except (ArithmeticError, LookupError, TypeError, ValueError, struct.error) as error:
             raise Ended(NONSENSE.format(asked=name, error=type(error).__name__)) from error
@@ -94,6 +103,8 @@ class Session:
             )
         for a in self.memory.live():
             self.mistakes.name("leak", a.made, memory=a.described, nbytes=a.nbytes)
+        for made in self.images.left():
+            self.mistakes.name("left", made.made, what=made.called)
         return (0,)
 
     def on_refused(self, frames, words, extra) -> Answer:
@@ -106,19 +117,14 @@ class Session:
 
     # -- memory -------------------------------------------------------------------------------------------
 
-    def on_malloc(self, frames, words, extra) -> Answer:
-        nbytes, kind, item = words[:3]
-        if not nbytes:
-            return 0, 0
+    def _allocate(self, frames, nbytes: int, kind: int, make: Callable) -> int | None:
+        """The address of new memory; None, and a note, if there is no room. make: the device's array, given its name."""
         name = memory.named(self._line(frames))
-        dtype = memory.element(item, nbytes, name, self._source)
         while True:
             try:
                 if nbytes > self.device.room:
                     raise DeviceError("too much")
-                array = self.device.empty(
-                    nbytes // dtype.itemsize, dtype, name or f"memory of {memory.CALLED[kind]}"
-                )
+                array = make(name)
                 start = array.pointer
                 break
             except DeviceError:
@@ -126,12 +132,28 @@ class Session:
                     more = "; with --checks memory it has more" if self.device.checks == "full" else ""
                     facts = dict(room=self.device.room, used=self.memory.used, wanted=nbytes, more=more)
                     self.mistakes.name("full", frames, **facts)
-                    return 2, 0
-        made = Allocation(start, nbytes, kind, name, array, frames)
-        self.memory.add(made)
+                    return None
+        self.memory.add(Allocation(start, nbytes, kind, name, array, frames))
+        return start
+
+    def on_malloc(self, frames, words, extra) -> Answer:
+        nbytes, kind, item = words[:3]
+        if not nbytes:
+            return 0, 0
+
+        def make(name: str):
+            dtype = memory.element(item, nbytes, name, self._source)
+            return self.device.empty(
+                nbytes // dtype.itemsize, dtype, name or f"memory of {memory.CALLED[kind]}"
+            )
+
+        start = self._allocate(frames, nbytes, kind, make)
+        if start is None:
+            return 2, 0
+        made = self.memory.find(start)
         if kind in (MANAGED, PINNED):  # new pages of a system are zeros
             self.kernels.bytes[start : start + nbytes] = 0
-            array.store(0, nbytes)  # the host may write to it, unseen
+            made.array.store(0, nbytes)  # the host may write to it, unseen
             self.streams.protect(made)
         return 0, start
 
@@ -140,8 +162,9 @@ class Session:
         self.streams.wait(self.streams.order.of_all())
         a = self.memory.holding(address)
         if a is None or a.kind == VARIABLE:
-            remedy = "Host memory goes back to free() or delete[]."
-            self.mistakes.name("free-host", frames, memory=self.memory.described(address), remedy=remedy)
+            facts = dict(call=FREED_BY.get(kind, "cudaFree"), what=memory.CALLED.get(kind, "a call"))
+            facts["remedy"] = "Host memory goes back to free() or delete[]."
+            self.mistakes.name("free-host", frames, memory=self.memory.described(address), **facts)
             return (1,)
         if a.freed is not None:
             self.mistakes.name("freed-twice", frames, memory=a.described, freed=Frames(a.freed))
@@ -149,21 +172,22 @@ class Session:
         if address != a.start:
             self.mistakes.name("free-inside", frames, memory=a.described, past=address - a.start)
             return (1,)
-        if (kind == PINNED) != (a.kind == PINNED):
-            remedy = (
-                "This memory goes back to cudaFreeHost."
-                if a.kind == PINNED
-                else "This memory goes back to cudaFree."
-            )
-            self.mistakes.name("free-host", frames, memory=a.described, remedy=remedy)
+        called, right = (FREED_BY.get(k, "cudaFree") for k in (kind, a.kind))
+        if called != right:
+            remedy = f"This memory goes back to {right}."
+            facts = dict(call=called, what=memory.CALLED[kind], memory=a.described)
+            self.mistakes.name("free-host", frames, remedy=remedy, **facts)
+            if ARRAY in (kind, a.kind):
+                return (1,)
         self.memory.retire(a, frames)
+        self.images.retire(a)
         self.streams.protect(a)
         return (self.streams.fault,)
 
     def _directed(self, frames, kind: int, places, inside: list[bool], kinds: list) -> bool:
         """Whether a copy's direction is that of its memory, the destination's first."""
         for i, k, device in zip(inside, kinds, _NEEDS[kind], strict=True):
-            if device and not i or not device and k in (DEVICE, VARIABLE):
+            if device and not i or not device and k in INSIDE:
                 to, from_ = map(self.memory.described, places)
                 on = [i and k != PINNED for i, k in zip(inside, kinds, strict=True)]
                 facts = dict(said=kind, to=to, to_device=on[0], from_device=on[1])
@@ -172,7 +196,8 @@ class Session:
         return True
 
     def on_copy(self, frames, words, extra) -> Answer:
-        to, to_pitch, from_, from_pitch, width, height, kind, stream, later = words[:9]
+        to, to_pitch, from_, from_pitch, width, height, kind, stream, how = words[:9]
+        later, arrays = how & 1, (how & 2, how & 4)
         if (number := self.streams.stream_of(frames, stream)) is None:
             return (400,)
         for which, address in (("destination", to), ("source", from_)):
@@ -187,19 +212,20 @@ class Session:
         if kind in _NEEDS and not self._directed(frames, kind, (to, from_), inside, kinds):
             return (1,)
         sides = []
-        for address, pitch, i, stores in (
-            (to, to_pitch, inside[0], True),
-            (from_, from_pitch, inside[1], False),
+        for address, pitch, i, stores, array in (
+            (to, to_pitch, inside[0], True, arrays[0]),
+            (from_, from_pitch, inside[1], False, arrays[1]),
         ):
             span = pitch * (height - 1) + width
-            a = memory.held(self.memory, self.mistakes, frames, address, span, stores) if i else None
+            found = self.memory, self.mistakes, frames, address, span, stores, bool(array)
+            a = memory.held(*found) if i else None
             if i and a is None:
                 return (1,)
             sides.append((a, address, pitch))
         if height > 1 and min(to_pitch, from_pitch) < width:
             return (INVALID_PITCH,)
         (target, *_), (source, *_) = sides
-        if source and kinds[1] in (DEVICE, VARIABLE) and (target is None or kinds[0] != DEVICE):
+        if source and kinds[1] in INSIDE and (target is None or kinds[0] not in (DEVICE, ARRAY)):
             self._note_unset(frames, source, from_, from_pitch, width, height)
         if target:
             target.array.store(to - target.start, width, to_pitch, height)
@@ -210,7 +236,7 @@ class Session:
         ]
         size = width * height
         engine, took = (OUT if kinds[0] in (None, PINNED) else IN), self.model.copied(size)
-        if {*kinds} <= {DEVICE, VARIABLE}:
+        if {*kinds} <= INSIDE:
             engine, took = COMPUTE, self.model.moved(size)
         what = Call("copy", "", frames, nbytes=size)
         made = self.streams.issue(engine, took, number, accesses, what)
@@ -271,7 +297,7 @@ class Session:
 
     def on_pointer(self, frames, words, extra) -> Answer:
         a = self.memory.holding(words[0]) if self.memory.is_device(words[0]) else None
-        return 0, a.kind % VARIABLE if a and a.freed is None else (1 << 64) - 1
+        return 0, a.kind % VARIABLE if a and a.freed is None and a.kind != ARRAY else (1 << 64) - 1
 
     def on_memory(self, frames, words, extra) -> Answer:
         return 0, self.device.room - self.memory.used, self.device.room
@@ -280,6 +306,7 @@ class Session:
         self.streams.wait(self.streams.order.of_all())
         for a in self.memory.live():
             self.memory.retire(a, frames)
+            self.images.retire(a)
             self.streams.protect(a)
         code, self.streams.fault = self.streams.fault, 0
         return (code,)

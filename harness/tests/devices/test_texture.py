@@ -74,7 +74,9 @@ REFUSED = {
     "cannot be read as normalised floats": lambda: texture(
         ChannelFormatDescriptor.of("i4"), readMode=tx.NORMALIZED_FLOAT
     ),
-    "flags=SURFACE": lambda: tx.SurfaceObject(ResourceDescriptor(tx.ARRAY, cuArr=array(FLOATS, 4))),
+    "cudaArraySurfaceLoadStore": lambda: tx.SurfaceObject(
+        ResourceDescriptor(tx.ARRAY, cuArr=array(FLOATS, 4))
+    ),
 }
 
 

@@ -29,8 +29,15 @@ HERE, MIB, PAGE, ANY = 0x7F00_0000_0000, 1 << 20, 4096, 4
 
 
 class Array:
-    def __init__(self, pointer: int, nbytes: int, name: str):
-        self.pointer, self.nbytes, self.name, self.stored, self.retired = pointer, nbytes, name, [], False
+    def __init__(self, pointer: int, nbytes: int, name: str, device=None):
+        self.device, self.pointer, self.nbytes, self.name, self.stored, self.retired = (
+            device,
+            pointer,
+            nbytes,
+            name,
+            [],
+            False,
+        )
 
     def store(self, *where) -> None:
         self.stored.append(where)
@@ -51,7 +58,11 @@ class Program:
         device = SimpleNamespace(
             memory=1 << 31, room=1 << 30, checks="full", process=SimpleNamespace(generation=1)
         )
-        device.empty = lambda n, dtype, name: Array(next(places), n * np.dtype(dtype).itemsize, name)
+        device.empty = lambda shape, dtype, name, **_: Array(
+            next(places), int(np.prod(shape)) * np.dtype(dtype).itemsize, name, device
+        )
+        numbers = itertools.count(0x7458 << 48)
+        device.bind_texture, device.unbind_texture = lambda *_: next(numbers), lambda _: None
         self.session, self.line = (
             Session(
                 device,
@@ -79,6 +90,15 @@ class Program:
 
     def malloc_(self, nbytes: int = 400, kind: int = 0) -> int:
         return self.malloc(nbytes, kind, 0)
+
+    def array_(self, width: int = 8, height: int = 4, flags: int = 0, texel=(32, 0, 0, 0, 2)) -> int:
+        return self.array(width, height, 0, flags, extra=struct.pack("=5i", *texel))
+
+    def image_(self, array: int, kind: int = 0, *about: int, texture: bool = True) -> int:
+        resource = struct.pack("=i4xQ5i4x3Q", kind, array, 32, 0, 0, 0, 2, *(*about, 0, 0, 0)[:3]).ljust(
+            144, b"\0"
+        )
+        return self.image(extra=resource + bytes(72) * texture)
 
     def move(
         self, to: int, from_: int, nbytes: int = 400, kind: int = ANY, stream: int = 0, later: int = 0

@@ -44,6 +44,28 @@ WRONG = {
         lambda p, d: [p.move(d, p.malloc_(kind=2), stream=p.stream(), later=1) for _ in range(2)],
     ),
     "device memory on the host": ("on-device", lambda p, d: p.stopped(11, d + 12, 1, 0, 0, 2)),
+    "an array of no channels": ("image", lambda p, d: p.array_(texel=(0, 0, 0, 0, 2))),
+    "an array without a width": ("image", lambda p, d: p.array_(0)),
+    "rows that an array does not have": (
+        "array-part",
+        lambda p, d: p.array_part(p.array_(), 0, 2, 0, 32, 3, 1, 1),
+    ),
+    "bytes for texels": ("array-part", lambda p, d: p.array_part(p.array_(), 0, 0, 0, 32, 1, 1, 2)),
+    "a part that begins nowhere": (
+        "array-part",
+        lambda p, d: p.array_part(p.array_(), (1 << 64) - 4, 0, 0, 4, 1, 1, 1),
+    ),
+    "memory for an array": ("no-array", lambda p, d: p.array_part(d, 0, 0, 0, 4, 1, 1, 1)),
+    "no array": ("no-array", lambda p, d: p.image_(0)),
+    "an array for memory": ("array-plain", lambda p, d: p.move(p.array_(), H, 8)),
+    "an array freed as memory": ("free-host", lambda p, d: p.free(p.array_())),
+    "memory freed as an array": ("free-host", lambda p, d: p.free(d, 4)),
+    "a texture of a freed array": ("freed", lambda p, d: (p.free(a := p.array_(), 4), p.image_(a))),
+    "a texture longer than its memory": ("too-long", lambda p, d: p.image_(d, 2, 404)),
+    "a texture of texels that are none": ("image", lambda p, d: p.image_(d, 1)),
+    "a surface of an array without": ("image", lambda p, d: p.image_(p.array_(), texture=False)),
+    "a texture destroyed as a surface": ("handle", lambda p, d: p.image_end(p.image_(p.array_()), 1)),
+    "destroyed twice": ("destroyed-twice", lambda p, d: [p.image_end(i) for i in [p.image_(p.array_())] * 2]),
     "an undefined operation": ("stopped", lambda p, d: p.stopped(4, 0, 0, 23, 0, 2)),
 }
 
@@ -54,6 +76,12 @@ def test_a_mistake_is_named_at_its_line(kind, does):
     does(p, p.malloc_())
     assert p.found == [kind] and p.session.mistakes[0].frames[0] == p.line
     assert told(p) and all("{" not in line for line in told(p))
+
+
+@pytest.mark.parametrize("huge", [lambda p: p.malloc_(1 << 62), lambda p: p.array_(1 << 40, 1 << 40)])
+def test_more_than_there_is(huge):
+    p = Program()
+    assert huge(p) == 0 and p.code == 2 and [m.kind for m in p.session.mistakes] == ["full"]
 
 
 def test_a_right_program_is_silent():

@@ -119,7 +119,7 @@ class ConfinedGPU:
         return [array.checked(each, array.dtype) for array, each in zip(arrays, found, strict=True)]
 
     def touched(self, arrays: Iterable[ConfinedArray]) -> list[list[tuple[int, int, int]] | None]:
-        """What the last launch touched of each array, where its module is tracked: bytes from, to, and how (Arena.touched); None
+        """What the last launch touched of each array, where its module is tracked: bytes from, to, and how (run/touched.py); None
         where that is not known."""
         arrays = list(arrays)
         found = self.process.ask("touched", *(array.handle for array in arrays))
@@ -132,6 +132,10 @@ class ConfinedGPU:
     def bind_texture(self, array: ConfinedArray, fields: dict) -> int:
         """See VirtualGPU.bind_texture."""
         return int(self.process.ask("texture", array.handle, fields))
+
+    def unbind_texture(self, number: int) -> None:
+        """See VirtualGPU.unbind_texture."""
+        self.process.post("no_texture", self.number(), number)
 
     def compile(
         self, source: str, name: str = "kernel.cu", include_dirs=(), name_expressions=(), options=()

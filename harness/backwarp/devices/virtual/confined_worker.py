@@ -21,6 +21,7 @@ from .compile.modules import Built
 from .device import Module, VirtualGPU
 from .graph import Graph
 from .kernel import Kernel
+from .run.touched import touched
 from .runtime.abi import GRANULE
 from .variants import Wanted
 
@@ -36,7 +37,7 @@ class Handles:
     """One method per verb."""
 
     def __init__(self, channel: Channel, shared: int | None = None):
-        self.channel, self.shared, self.since = channel, shared, 0
+        self.channel, self.shared, self.since, self.recorded = channel, shared, 0, False
         self.devices: dict[int, VirtualGPU] = Known()
         self.arrays: dict[int, Array] = Known()
         self.modules: dict[int, Module] = Known()
@@ -78,6 +79,9 @@ class Handles:
     def texture(self, handle: int, fields: dict) -> int:
         return self.arrays[handle].device.bind_texture(self.arrays[handle], fields)
 
+    def no_texture(self, device: int, number: int) -> None:
+        self.devices[device].unbind_texture(number)
+
     def get(self, *handles: int) -> list:
         return [self.arrays[handle].get() for handle in handles]
 
@@ -111,7 +115,8 @@ class Handles:
 
     def touched(self, *handles: int) -> list:
         """See `ConfinedGPU.touched`."""
-        return [self.arrays[h].device.arena.touched(self.arrays[h]._owner, self.since) for h in handles]
+        owners = [(self.arrays[h].device.arena, self.arrays[h]._owner) for h in handles]
+        return [touched(arena, owner, self.since, self.recorded) for arena, owner in owners]
 
     def retire(self, handle: int) -> None:
         array = self.arrays[handle]
@@ -142,11 +147,13 @@ class Handles:
         """(whether the code is still a quick build's, the result)"""
         module, arguments = self._prepared(module, packed, settings)
         self.since = module.device.events
+        kernel = _kernel(module, name)
         try:
-            found = _kernel(module, name)(grid, block, arguments, shared_mem)
+            found = kernel(grid, block, arguments, shared_mem)
         except KernelFault as fault:
             fault.__traceback__ = fault.__context__ = None  # they would keep the arrays alive
             found = fault
+        self.recorded = not kernel.info.epochs or kernel.info.name in module.recorded
         return module.quick, found
 
     def graph(self, number: int, device: int, nodes) -> None:
@@ -225,7 +232,8 @@ def _kernel(module: Module, name: str | tuple) -> Kernel:
 
 
 VERBS = (
-    *("runtime", "open", "close", "array", "empty", "free", "pointer", "texture", "get", "set", "written"),
+    *("runtime", "open", "close", "array", "empty", "free", "pointer", "get", "set", "written"),
+    *("texture", "no_texture"),
     *("store", "unset", "retire", "track", "touched"),
     *("module", "constant", "variable", "optimise", "fit", "launch", "variants", "graph", "replay"),
 )

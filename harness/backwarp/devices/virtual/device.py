@@ -196,6 +196,11 @@ class VirtualGPU:
             self.workers.envs["textures"] = self.textures.rows.ctypes.data
         return self.textures.bind(array, fields)
 
+    def unbind_texture(self, number: int) -> None:
+        """The object with this number is none any more."""
+        if self.textures:
+            self.textures.unbind(number)
+
     # -- modules ------------------------------------------------------------------------------------
 
     def compile(

@@ -19,6 +19,7 @@
 #define cudaDeviceProp backwarpDeviceProp13
 #include <builtin_types.h>
 #include <channel_descriptor.h>
+#include <driver_functions.h>
 #include <vector_functions.h>
 #include <cuda_runtime_api.h>
 #undef cudaDeviceProp

@@ -360,11 +360,12 @@ API cudaHostRegister(void*, size_t, unsigned) { return 0; }
 API cudaHostUnregister(void*) { return 0; }
 API cudaHostGetFlags(unsigned* flags, void*) { *flags = 0; return 0; }
 
-static int copy(const u64* frame, void* d, size_t dpitch, const void* from, size_t spitch, size_t width, size_t height, int kind, void* stream, int later) {
+/// arrays: whether the destination is part of a CUDA array (1), and the source (2).
+static int copy(const u64* frame, void* d, size_t dpitch, const void* from, size_t spitch, size_t width, size_t height, int kind, void* stream, int later, int arrays = 0) {
     if (!width || !height) return 0;
-    if (later && recorded(frame, stream, 1, [=](void* s) { return copy(0, d, dpitch, from, spitch, width, height, kind, s, 1); })) return 0;
+    if (later && recorded(frame, stream, 1, [=](void* s) { return copy(0, d, dpitch, from, spitch, width, height, kind, s, 1, arrays); })) return 0;
     if (int code = later ? 0 : not_while_recording(frame, "a copy that waits")) return code;
-    Reply reply = ask(frame, COPY, {(u64)d, dpitch, (u64)from, spitch, width, height, (u64)kind, (u64)stream, (u64)later});
+    Reply reply = ask(frame, COPY, {(u64)d, dpitch, (u64)from, spitch, width, height, (u64)kind, (u64)stream, (u64)(later | arrays << 1)});
     if (reply.code) return failed(reply.code);
     for (size_t y = 0; y < height; y++) memmove(real((char*)d + y * dpitch), real((const char*)from + y * spitch), width);
     return later ? 0 : failed(ask(frame, COPIED).code);
@@ -376,18 +377,7 @@ API cudaMemcpy2DAsync(void* d, size_t dp, const void* s, size_t sp, size_t w, si
 API cudaMemcpyPeer(void* d, int, const void* s, int, size_t n) { return copy(HERE, d, n, s, n, n, 1, 3, 0, 0); }
 API cudaMemcpyPeerAsync(void* d, int, const void* s, int, size_t n, void* stream) { return copy(HERE, d, n, s, n, n, 1, 3, stream, 1); }
 struct Place { size_t x, y, z; };
-struct Copy3D { void* from_array; Place from_place; Pitched from; void* to_array; Place to_place; Pitched to; Extent extent; int kind; };
-static int copy3(const u64* frame, const Copy3D* c, void* stream, int later) {
-    if (c->from_array || c->to_array) return refused(frame, "cudaMemcpy3D of arrays");
-    for (size_t z = 0; z < c->extent.depth; z++) {
-        char* d = (char*)c->to.at + ((c->to_place.z + z) * c->to.height + c->to_place.y) * c->to.pitch + c->to_place.x;
-        char* s = (char*)c->from.at + ((c->from_place.z + z) * c->from.height + c->from_place.y) * c->from.pitch + c->from_place.x;
-        if (int code = copy(frame, d, c->to.pitch, s, c->from.pitch, c->extent.width, c->extent.height, c->kind, stream, later)) return code;
-    }
-    return 0;
-}
-API cudaMemcpy3D(const Copy3D* c) { return copy3(HERE, c, 0, 0); }
-API cudaMemcpy3DAsync(const Copy3D* c, void* stream) { return copy3(HERE, c, stream, 1); }
+#include "arrays.inc"
 
 /// value: of `item` bytes, 1, 2 or 4; pitch and width: bytes.
 static int fill(const u64* frame, void* d, size_t pitch, int value, size_t width, size_t height, void* stream, int later, size_t item = 1) {

@@ -27,16 +27,12 @@ from ..runtime.abi import (
     PARTIAL,
     READ,
     SLOT_BYTES,
-    WHO_SEVERAL,
-    WHO_WARP,
-    WORD_WROTE,
     WRITE,
 )
 from .guard import Guard
 from .pool import Pool, reserve
 
 MIB = 1 << 20
-RUNS = 1024  # of touched granules that are listed for an array
 SHARED_GUARD = 2048  # after each shared array; a multiple of 32 banks x 4 bytes keeps the banks
 LOCAL_BYTES = SLOT_BYTES - LOCAL_START
 _FIRST = 1 * MIB
@@ -285,19 +281,6 @@ class Arena:
             bits[-1] &= (1 << int(part[-1] >> 4).bit_length() - 1) - 1
         part |= bits << 4
         part |= np.where(part & (PARTIAL | 0xF0) == 0xF0, INIT, 0).astype(np.uint8)
-
-    def touched(self, owner: Owner, since: int) -> np.ndarray:
-        """(first, end, how: 1 read, 2 stored to, 3 by atomics only) of the granules of an array that launches have touched after
-        `since` events, as racecheck's first look has left it, in runs; (-1, 0, 0) if there are too many."""
-        words = self.words.view(np.uint64)[_granules(owner)]
-        new = words >> 32 > since
-        state = new.astype(np.uint8) + (new & (words & WORD_WROTE != 0))
-        state += new & ((words >> 8) & WHO_SEVERAL == WHO_WARP + 32)
-        ends = np.flatnonzero(np.diff(state, prepend=0, append=0))
-        if len(ends) > 2 * RUNS:
-            return np.array([(-1, 0, 0)], np.int64)
-        runs = [(a, b, state[a]) for a, b in zip(ends[:-1], ends[1:]) if state[a]]
-        return np.array(runs, np.int64).reshape(-1, 3)
 
     def unmark(self, start: int, nbytes: int) -> None:
         self.shadow[start // GRANULE : -(-(start + nbytes) // GRANULE)] = 0

@@ -20,8 +20,8 @@ class Textures:
         self._made = 0
 
     def bind(self, array, fields: dict[str, object]) -> int:
-        """The object's number, as passed to kernels. fields: the fields of a Texture. Errors: DeviceError if
-        there are too many."""
+        """The object's number, as passed to kernels. fields: those of a Texture; "offset", bytes of the array before it;
+        "made", which tells objects apart that are the same otherwise. Errors: DeviceError if there are too many."""
         key = id(array), *sorted(fields.items())
         if key in self._known:
             return self._known[key]
@@ -30,10 +30,10 @@ class Textures:
         i, self._made = self._free.pop(), self._made + 1
         row = self.rows[i]
         self.rows[i] = np.zeros((), self.rows.dtype)
-        for name, value in fields.items():
-            row[name] = value
+        for name in fields.keys() - {"offset", "made"}:
+            row[name] = fields[name]
         row["data"], row["handle"] = (
-            array.pointer,
+            array.pointer + fields.get("offset", 0),
             abi.TEXTURE_TAG | self._made % (1 << 32) * abi.TEXTURES | i,
         )
         self._known[key] = int(row["handle"])
@@ -41,9 +41,14 @@ class Textures:
         return self._known[key]
 
     def _unbind(self, i: int, key: tuple) -> None:
-        self.rows[i]["handle"] = 0
-        del self._known[key]
-        self._free.append(i)
+        if self._known.pop(key, None):
+            self.rows[i]["handle"] = 0
+            self._free.append(i)
+
+    def unbind(self, handle: int) -> None:
+        """The object is none any more."""
+        for key in [key for key, known in self._known.items() if known == handle]:
+            self._unbind(handle % abi.TEXTURES, key)
 
     def are_of(self, start: int) -> bool:
         """Whether any object belongs to the CUDA array that starts there (rather than to linear memory)."""
