@@ -165,10 +165,10 @@ def run(context, device, folder, as_json, **asked) -> None:
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 @click.option(
     "--checks",
-    type=click.Choice(["full", "memory"]),
-    default="full",
+    type=click.Choice(["auto", "full", "memory"]),
+    default="auto",
     show_default=True,
-    help="full: also races and values that were never written; memory: faster.",
+    help="full: also races and values that were never written; memory: faster; auto: full for some seconds of each kernel.",
 )
 @click.option(
     "--time-limit",

@@ -24,7 +24,8 @@ class Launch:
     virtual GPU, empty on a GPU. notes: findings that do not fail a kernel. requests: the first accesses of
     warps, limited by the virtual GPU's `keep_requests` (metrics.Request). record: what threads did, limited
     by its `keep_rows` (see virtual/run/record). turns: lines that read what other threads may change without a
-    race, if the virtual GPU has let others run in between (see its `turns`).
+    race, if the virtual GPU has let others run in between (see its `turns`). spared: whether only its accesses to memory were
+    checked, see the virtual GPU's `full_seconds`.
     """
 
     stdout: str = ""
@@ -34,6 +35,7 @@ class Launch:
     requests: list = field(default_factory=list)
     record: dict | None = None
     turns: tuple[int, ...] = ()
+    spared: bool = False
 
 
 class CompiledFile:

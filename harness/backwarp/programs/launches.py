@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
@@ -67,6 +68,13 @@ class Kernels:
         self._variables: dict[str, Allocation] = {}
         self._limits: dict[str, int] = {}
         self._tracks = False
+        self._counts: Counter[str] = Counter()
+        self._spared: Counter[str] = Counter()
+
+    @property
+    def spared(self) -> dict[str, tuple[int, int]]:
+        """By kernel of which launches had no more than memory checked: launches with full checks, and all."""
+        return {demangle(k): (self._counts[k] - n, self._counts[k]) for k, n in self._spared.items() if n}
 
     def _print(self, text: str) -> None:
         self.printed += text.encode()
@@ -137,6 +145,8 @@ class Kernels:
         finally:
             self.seconds += time.monotonic() - began
             self.launches += 1
+            self._counts[kernel.name] += 1
+        self._spared[kernel.name] += done is not None and done.spared is True
         counters = getattr(done, "counters", None) or {}
         took = self.model.computed(counters) if counters else int((time.monotonic() - began) * 1e9)
         what = Call(

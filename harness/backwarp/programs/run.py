@@ -30,6 +30,8 @@ from .session import Session
 from .verbs import VERBS
 
 MOST_DRAWN = 1 << 14
+FULL_AT_FIRST = "auto"
+FULL_SECONDS = 2.0
 MISTAKEN = 3  # exit status where a mistake was named
 TIMED_OUT = 124
 HELLO = VERBS.index("HELLO")
@@ -38,13 +40,15 @@ _UNNAMED = "(anonymous namespace)"
 
 @dataclass(frozen=True)
 class Asked:
-    """A program as the user asks for it. seconds: for all of it, once compiled; launch_seconds: for each launch. writable: folders."""
+    """A program as the user asks for it. checks: FULL_AT_FIRST, or always the same. seconds: for all of it, once compiled;
+    launch_seconds: for each launch; full_seconds: of full checks, for each kernel, where it has them at first. writable: folders."""
 
     file: Path
     arguments: tuple[str, ...] = ()
-    checks: str = "full"
+    checks: str = FULL_AT_FIRST
     seconds: float = 60.0
     launch_seconds: float = 20.0
+    full_seconds: float = FULL_SECONDS
     writable: tuple[Path, ...] = ()
     macros: tuple[str, ...] = ()
     folders: tuple[Path, ...] = ()
@@ -53,7 +57,7 @@ class Asked:
 
     @property
     def kept_checks(self) -> str:
-        return "count" if self.model else self.checks
+        return "count" if self.model else "full" if self.checks == FULL_AT_FIRST else self.checks
 
 
 @dataclass
@@ -69,6 +73,7 @@ class Outcome:
     lines: Lines | None = None
     launches: int = 0
     seconds: float = 0.0
+    spared: dict[str, tuple[int, int]] = field(default_factory=dict)  # see Kernels
     operations: list[Operation] = field(default_factory=list)  # of a timeline
 
     @property
@@ -114,6 +119,8 @@ def _device(asked: Asked):
         os.ftruncate(shared, size)
         with ConfinedGPU(asked.kept_checks, process=process) as device:
             device.quick, device.time_limit = True, asked.launch_seconds
+            if asked.checks == FULL_AT_FIRST:
+                device.full_seconds = asked.full_seconds
             yield device, (shared, size), np.frombuffer(mmap.mmap(shared, size), np.uint8)
     except OSError as error:
         raise DeviceError(f"the device's memory cannot be shared ({error})") from None
@@ -172,6 +179,7 @@ def _run(
             session.streams.order.end()
             done.operations = session.streams.past or session.streams.order.operations
         done.launches, done.seconds = session.kernels.launches, session.kernels.seconds
+        done.spared = session.kernels.spared
         if process.flooded:
             done.ended = "flood"
     if done.ended == "time":

@@ -57,6 +57,7 @@ def show_outcome(done: Outcome, asked: Asked, stream: TextIO | None = None) -> N
         say(_leaks(done))
     if len(notes) > MOST_NOTES:
         say([f"Note: and {len(notes) - MOST_NOTES} more."])
+    say(spared(done, asked))
 
 
 def _leaks(done: Outcome) -> list[str]:
@@ -101,6 +102,20 @@ def ending(done: Outcome, asked: Asked) -> str:
 def at(done: Outcome, frames: Sequence[int]) -> str:
     """The place of a call, as prog.cu:9."""
     return str(next(iter(done.places(frames)), ""))
+
+
+def spared(done: Outcome, asked: Asked) -> list[str]:
+    """Which launches had no full checks."""
+    if not done.spared:
+        return []
+    each = [
+        f"{kernel}: {full:,} of {all_:,} launches in full" for kernel, (full, all_) in done.spared.items()
+    ]
+    more = [f"and {len(each) - MOST_NOTES} more kernels"] * (len(each) > MOST_NOTES)
+    return [
+        f"Note: after {asked.full_seconds:g} s of full checks of a kernel, its memory accesses alone were checked"
+        f" ({'; '.join([*each[:MOST_NOTES], *more])}). --checks full checks everything."
+    ]
 
 
 def place_of(done: Outcome, mistake: Mistake) -> str:
@@ -156,6 +171,8 @@ def faults(done: Outcome, asked: Asked) -> list[dict]:
                 file, line = m.fault.file, m.fault.line
         kind = m.fault.kind if m.kind == "kernel" else m.kind
         add(kind, " ".join(said), file, line, "note" if m.is_note else "error")
+    for said in spared(done, asked):
+        add("spared", said.removeprefix("Note: a").join(("A", "")), "", 1, "note")
     return found
 
 
@@ -168,6 +185,7 @@ def document(done: Outcome, asked: Asked) -> dict:
         "ended": ending(done, asked),
         "launches": done.launches,
         "seconds": done.seconds,
+        "spared": [{"kernel": k, "full": full, "launches": n} for k, (full, n) in done.spared.items()],
         "errors": compile_errors.compile_error(done.error, done.texts.get(done.file, ""))
         if done.error
         else [],

@@ -29,6 +29,7 @@ DEVICE_SETTINGS = (
     "rows_first",
     "rows_blocks",
     "rows_pair",
+    "full_seconds",
 )
 
 
@@ -64,7 +65,7 @@ def is_sound(found: object) -> bool:
     if isinstance(found, errors.LaunchError):
         return _are(str, (*found.args, getattr(found, "code", "")))
     if isinstance(found, Launch):
-        plain = _are(str, (found.stdout,)) and _are(int, (found.stdout_dropped, *found.turns))
+        plain = _are(str, (found.stdout,)) and _are(int, (found.stdout_dropped, *found.turns, found.spared))
         lists = isinstance(found.requests, list) and all(map(_is_request, found.requests))
         recorded = found.record is None or _is_record(found.record)
         return plain and lists and recorded and isinstance(found.counters, dict) and _all_sound(found.notes)

@@ -52,6 +52,7 @@ class ConfinedGPU:
         self.keep_rows, self.rows_first, self.rows_blocks = 0, 0, MOST_BLOCKS
         self.rows_pair: tuple[int, ...] = ()
         self.turns = self.several_orders = self.agree = True
+        self.full_seconds = math.inf
         cores = available_cores()
         self.name = f"virtual GPU ({cores} CPU core{'s' * (cores != 1)})"
         self.reason = REASON
@@ -301,23 +302,30 @@ class ConfinedModule(CompiledFile):
             self._compile()
 
     def _build(
-        self, quick: bool, tracking: bool, lanes: int, when="now", fixed: tuple | None = None, stepping=False
+        self,
+        quick: bool,
+        tracking: bool,
+        lanes: int,
+        when="now",
+        fixed: tuple | None = None,
+        stepping=False,
+        checks="",
     ) -> Built | None:
         fixed = self._fixed if fixed is None else fixed
         device = self.device
-        how = device.checks, device.memory, fixed, quick, tracking
+        how = checks or device.checks, device.memory, fixed, quick, tracking
         return build(*self.request, *how, lanes=lanes, when=when, stepping=stepping)
 
     def better(self, *how: object) -> Built | None:
         """Another build of the same file, requested by the process during a launch. how: quick, tracking,
-        lanes (of LANES); only if it is cached; or made beside the launch; whether it can be recorded; (the kernel, _, the shape of
-        blocks) it is for."""
-        *given, wanted = (*how, *[False] * 7)[:7]
-        quick, tracking, _, cached, beside, stepping = (option is True for option in given)
+        lanes (of LANES); only if it is cached; or made beside the launch; whether it can be recorded; or checks memory alone; (the
+        kernel, _, the shape of blocks) it is for."""
+        *given, wanted = (*how, *[False] * 8)[:8]
+        quick, tracking, _, cached, beside, stepping, spared = (option is True for option in given)
         lanes = given[2] if type(given[2]) is int and given[2] in LANES else 0
         when = "cached" if cached else "beside" if beside else "now"
         fixed = self._only_for(wanted) or (for_any_block(self._fixed) if lanes == 1 else self._fixed)
-        return self._build(quick, tracking, lanes, when, fixed, stepping)
+        return self._build(quick, tracking, lanes, when, fixed, stepping, "memory" if spared else "")
 
     def _only_for(self, wanted: object) -> tuple:
         """What a build is fixed to that is for one shape of blocks; () if it is for any."""

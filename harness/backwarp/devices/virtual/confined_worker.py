@@ -50,7 +50,17 @@ class Handles:
         self.devices[number] = device = VirtualGPU(checks, shared=self.shared)
         # the parent builds: the compilers run in another process, and this one cannot reach the cache
         device.build = lambda *given, quick, tracking, lanes, target, when, stepping: self.channel.ask(
-            "build", (quick, tracking, lanes, when == "cached", when == "beside", stepping, given[-1])
+            "build",
+            (
+                quick,
+                tracking,
+                lanes,
+                when == "cached",
+                when == "beside",
+                stepping,
+                given[-3] != checks,
+                given[-1],
+            ),
         )
 
     def close(self, number: int) -> None:

@@ -85,6 +85,8 @@ class VirtualGPU:
         self.several_orders = True
         # after which arrays must agree, see explain/agreement
         self.agree = True
+        # with full checks: for how many seconds each kernel has them, see spare.py
+        self.full_seconds = math.inf
         self.keep_requests = 0  # for a counted launch: how many requests are listed in launch.requests
         # for modules compiled and launched with full checks: how many rows are listed in launch.record; of which blocks
         self.keep_rows, self.rows_first, self.rows_blocks = 0, 0, MOST_BLOCKS
@@ -105,6 +107,8 @@ class VirtualGPU:
         self.output = Output(self.arena, self.launch)
         self.workers = Workers(self.arena, 1 if counts or self.races else cores, self.launch)
         self.tally = Tally(self.workers) if counts else None
+        self.spared: VirtualGPU | None = None  # see spare.py
+        self.owner = self  # of arrays
         self.name = f"virtual GPU ({cores} CPU core{'s' * (cores != 1)})"
         self.params = self.arena.allocate(
             lambda start: Owner("parameters", start, abi.PARAM_BYTES, "param"),
@@ -264,6 +268,10 @@ class Module(CompiledFile):
         self.quick, self.seconds, self.tracking, self.fixed = quick, 0.0, False, fixed
         self.wide = False  # whether quick code has lanes where that is possible
         self._looks = 0.0  # after how many seconds lanes are looked for again
+        self.checked: Counter[str] = (
+            Counter()
+        )  # by kernel, the seconds that full checks have taken, if they are counted
+        self.spared: Module | bool | None = None  # see spare.py; False: there is none
         self.doubted: set[str] = set()  # kernels that lanes were not sure about: single threads run them
         self.recorded: set[str] = set()  # kernels that may race: their launches record every access
         self.unguarded: set[str] = set()  # kernels that store to more than their code tells, see run/guard

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from math import prod
 from typing import TYPE_CHECKING
@@ -55,16 +56,16 @@ class Kernel(InClusters):
         """
         info, module = self.info, self.module
         if module.device.keep_rows and not module.stepping:
-            return self._in(module.of_steps())
+            return self.in_module(module.of_steps())
         if not exact and (made := module.of_blocks.get((self._symbol, block))):
-            return self._in(made)
+            return self.in_module(made)
         if info.scouts:
             exact = exact or info.name in module.doubted
         if module.fits(block) and info.fits(block) and not (exact and (info.scouts or info.block)):
             return self
-        return self._in(module.of_single_threads())
+        return self.in_module(module.of_single_threads())
 
-    def _in(self, module: Module) -> Kernel:
+    def in_module(self, module: Module) -> Kernel:
         """The kernel in another version of its module."""
         if module is self.module:
             return self
@@ -104,20 +105,29 @@ class Kernel(InClusters):
         if cluster is not None:
             return self.in_clusters(cluster)(grid, block, args, shared_mem)
         grid, block = triple(grid, "grid"), triple(block, "block")
-        module, device = self.module, self.module.device
+        device = self.module.device
         if device.recording:
             return device.recording.add(LaunchNode(self, grid, block, args, shared_mem))
+        if device.races and device.full_seconds < math.inf:
+            from .spare import launch
+
+            return launch(self, grid, block, args, shared_mem)
+        return self.launch(grid, block, args, shared_mem)
+
+    def launch(self, grid, block, args, shared_mem: int, seconds: float = math.inf) -> Launch:
+        """Launch and wait. seconds: what full checks may take. Errors: as for a call; launch.Spent."""
+        module, device = self.module, self.module.device
         with device.launching:
             device.settle()
             if not module.times_launches(self._symbol, block):
-                return Execution(self, grid, block, args, shared_mem).go()
+                return Execution(self, grid, block, args, shared_mem, seconds=seconds).go()
             module.optimise_when_due(self._symbol, block)
             watch = Stopwatch()
             first = not module.spent[self._symbol, block]
             large = module.quick and prod(grid) * prod(block) >= LARGE
             pauses = (first or large) and module.times_launches(self._symbol, block)
             try:
-                return Execution(self, grid, block, args, shared_mem, pauses).go()
+                return Execution(self, grid, block, args, shared_mem, pauses, seconds).go()
             finally:
                 module.seconds += (seconds := watch.seconds)
                 module.spent[self._symbol, block] += seconds

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import time
 from itertools import chain
 from typing import TYPE_CHECKING
@@ -43,8 +44,19 @@ class Stopwatch:
 class Execution:
     """One launch: checks what CUDA would check, sets up the state, runs, and reads the faults."""
 
-    def __init__(self, kernel: Kernel, grid, block, args, shared_mem: int, pauses: bool = False):
-        """pauses: once it is known how long it will take, it may be worth compiling the kernel for these blocks."""
+    def __init__(
+        self,
+        kernel: Kernel,
+        grid,
+        block,
+        args,
+        shared_mem: int,
+        pauses: bool = False,
+        seconds: float = math.inf,
+    ):
+        """pauses: once it is known how long it will take, it may be worth compiling the kernel for these blocks. seconds: what it may
+        take, with all its repetitions; see Spent."""
+        self.seconds, self.watch = seconds, Stopwatch()
         self.asked, kernel, self.pauses = kernel, kernel.for_blocks(block), pauses
         self.kernel, self.module, self.device = kernel, kernel.module, kernel.module.device
         self.arena, self.workers = self.device.arena, self.device.workers
@@ -67,9 +79,13 @@ class Execution:
         depends = info.turns or device.agree and info.overwrites
         several = device.races and device.several_orders and bool(depends)
         unsure = self.epochs or device.unset_reads and not self.module.tracking
-        before = self.snapshot() if several or unsure else []
+        limited = self.seconds < math.inf
+        before = self.snapshot() if several or unsure or limited else []
         try:
             return self._in_several_orders(before) if several else self._launch()
+        except Spent:
+            self.arena.restore(before)
+            raise
         except _Suspect as found:
             self.arena.restore(before)
             name = self.kernel.info.name
@@ -81,7 +97,8 @@ class Execution:
                 self.module.recorded.add(name)
             elif not self.kernel.info.scouts:
                 self.module.track()
-            return Execution(self.kernel, self.grid, self.block, self.args, self.shared_mem).go()
+            how = self.grid, self.block, self.args, self.shared_mem
+            return Execution(self.kernel, *how, seconds=device.full_seconds).go()
 
     def _guard(self) -> None:
         """Arrays that this launch cannot store to are read-only while it runs; lanes get to know."""
@@ -164,7 +181,7 @@ class Execution:
         self.device.events = launch.now
         unsure = abi.SUSPECT_LANES if self.kernel.info.scouts and launch.kept else 0
         if launch.suspect or unsure:
-            if self.arena.pool:
+            if self.device.races:
                 self.arena.pool.end(launch)
             raise _Suspect(launch.suspect or unsure)
         return self._result(launch, output)
@@ -204,6 +221,9 @@ class Execution:
         device, plan, launch = self.device, self.plan, self.device.launch
         ctypes.pointer(launch)[0] = plan.launch
         launch.ticks = time.monotonic_ns()
+        if self.seconds < math.inf:
+            left = int(max(self.seconds - self.watch.seconds, 0) * 1e9)
+            launch.time_limit = min(launch.time_limit, left)
         self.tag = launch.now = launch.tag = device.events + 1
         if plan.plain:
             return launch
@@ -227,7 +247,7 @@ class Execution:
             )
             launch.chance, launch.erratic = order.seed, 1
             launch.after, launch.before, launch.anything = order.after, order.before, order.anything
-        if self.arena.pool:
+        if device.races:
             self._start_racecheck(launch)
         if device.tally:
             device.tally.start(self.module.lowered, plan.slots, device.keep_requests)
@@ -284,7 +304,7 @@ class Execution:
             result.requests = self.device.tally.requests()
         if launch.turns and launch.chance:
             result.turns = self.kernel.info.turns
-        if self.arena.pool:
+        if self.device.races:
             self.arena.pool.end(launch)
         if self.recording:
             result.record = self.recording.taken(launch, output)
@@ -306,6 +326,10 @@ class Execution:
         from .explain.unset import unset_outputs
 
         records = self.device.faults[: launch.kept].copy()
+        spent = False
+        if self.seconds < math.inf and launch.stop == abi.GIVEN_UP:
+            late = (records["kind"] == abi.FAULT["timeout"]) & (records["extra"] != abi.TIMEOUT_WAITED)
+            records, spent = records[~late], late.any()
         if self.module.tracking and launch.stop != abi.GIVEN_UP:
             self._set_padding(after=True)
             records = np.concatenate([records, unset_outputs(self.arena)])
@@ -316,6 +340,12 @@ class Execution:
                 fault = faults[0]
                 fault.more, fault.launch = faults[1:], result
                 raise fault
+        if spent:
+            raise Spent
+
+
+class Spent(Exception):
+    """The seconds that full checks may take are over; memory is as it was before."""
 
 
 class _Suspect(Exception):

@@ -237,6 +237,7 @@ class Packer:
 
     def __init__(self, kernel: Kernel):
         self.kernel, self.device = kernel, kernel.module.device
+        self.arena = self.device.arena
         # independent of whether this build has lanes: a graph of launches outlives it
         self.bounds = self.device.recipe.coarsen and holds_bounds(p.size for p in kernel.info.params)
         self.checked: dict[tuple[type, ...], tuple[Callable[..., bytes], list[int]]] = {}
@@ -247,8 +248,8 @@ class Packer:
         known = self.checked.get(kinds)
         if known is None:
             return self._first(kinds, args)
-        device, (pack, floats) = self.device, known
-        values = [a.address if type(a) is Array and a.device is device else a for a in args]
+        arena, (pack, floats) = self.arena, known
+        values = [a.address if type(a) is Array and a.device.arena is arena else a for a in args]
         for i in floats:
             values[i] = args[i].tobytes()
         if self.bounds:
@@ -283,7 +284,7 @@ class Packer:
         return struct.Struct(layout).pack
 
     def _check(self, args) -> None:
-        check_arguments(self.kernel.name, self.kernel.params, tuple(args), Array, self.device)
+        check_arguments(self.kernel.name, self.kernel.params, tuple(args), Array, self.device.owner)
 
 
 def _bytes(argument) -> bytes:

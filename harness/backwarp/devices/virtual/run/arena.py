@@ -282,6 +282,10 @@ class Arena:
         part |= bits << 4
         part |= np.where(part & (PARTIAL | 0xF0) == 0xF0, INIT, 0).astype(np.uint8)
 
+    def fill(self, owner: Owner) -> None:
+        """What there is of it counts as written."""
+        self.shadow[_granules(owner)] = _FILLED[self.shadow[_granules(owner)]]
+
     def unmark(self, start: int, nbytes: int) -> None:
         self.shadow[start // GRANULE : -(-(start + nbytes) // GRANULE)] = 0
 
@@ -414,6 +418,16 @@ class Arena:
 def _gap(nbytes: int) -> int:
     """Length of the red zone after an allocation of `nbytes`."""
     return min(max(64 << 10, nbytes), 64 * MIB)
+
+
+def _filled(state: int) -> int:
+    """The state of a granule, written."""
+    if state & PARTIAL:  # the highest bit says how many of its bytes there are
+        return state | (1 << max((state >> 4).bit_length() - 1, 0)) - 1 << 4
+    return state | INIT if state & READ else state
+
+
+_FILLED = np.array([_filled(state) for state in range(256)], np.uint8)
 
 
 def _granules(owner: Owner) -> slice:

@@ -89,5 +89,12 @@ class Guard:
             self._written.add(start)
         return True
 
+    def written(self, starts: Iterable[int]) -> None:
+        """These count as completely written from now on."""
+        for start in {*starts} & self.areas.keys() - self._written:
+            for part in self.areas[start]:
+                self.arena.fill(part)
+            self._written.add(start)
+
     def forget_written(self) -> None:
         self._written.clear()
