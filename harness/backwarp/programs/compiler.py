@@ -32,7 +32,7 @@ from . import errors, verbs
 from .start import Policy
 
 HOST = Path(__file__).with_name("host")
-OLDEST = 16  # version of clang++
+OLDEST, NEWEST = 17, 30  # versions of clang++ that are looked for: an older one joins traps of several lines
 COMPILING, LINKING = 120, 1800  # seconds of the processor; the first link builds a C++ library
 _WAITING = 8  # times as long by the clock: others may use the processors, too
 _GLIBC = "2.28"
@@ -94,20 +94,27 @@ def find() -> Compiler:
 
 
 def _system() -> Compiler | None:
-    program = shutil.which("clang++")
-    if not program:
-        return None
+    """As clang++, or the newest of what Debian calls clang++-19 and the like."""
+    for program in filter(
+        None, map(shutil.which, ("clang++", *(f"clang++-{n}" for n in range(NEWEST, OLDEST - 1, -1))))
+    ):
+        version, headers = (_said(program, option) for option in ("--version", "-print-resource-dir"))
+        version = re.search(r"version (\d+)[\d.]*", version)
+        if not version or int(version[1]) < OLDEST:
+            continue
+        # without its wrappers of CUDA's headers, which are among its own
+        options = ["-D_GLIBCXX_ASSERTIONS", "-nobuiltininc", "-isystem", f"{headers.strip()}/include"]
+        options += [_PLACED] if int(version[1]) >= 20 else ["-mllvm", "-ubsan-unique-traps"]
+        name, reads = f"clang {version[0].split()[1]}", ("/usr", "/etc/ld.so.cache", "/etc/alternatives")
+        return Compiler(name, (program,), (program, "-pie"), tuple(options), reads, False)
+    return None
+
+
+def _said(program: str, option: str) -> str:
     try:
-        said = subprocess.run([program, "--version"], capture_output=True, text=True, timeout=20).stdout
+        return subprocess.run([program, option], capture_output=True, text=True, timeout=20).stdout
     except (OSError, subprocess.SubprocessError):
-        return None
-    version = re.search(r"version (\d+)[\d.]*", said)
-    if not version or int(version[1]) < OLDEST:
-        return None
-    return Compiler(
-        f"clang {version[0].split()[1]}", (program,), (program, "-pie"),
-        ("-D_GLIBCXX_ASSERTIONS", *[_PLACED] * (int(version[1]) >= 20)), ("/usr", "/etc"), False,
-    )  # fmt: skip
+        return ""
 
 
 def _bundled() -> Compiler | None:

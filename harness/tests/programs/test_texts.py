@@ -51,6 +51,27 @@ def test_lines_of_addresses_and_of_what_was_inlined():
     assert [p.column for p in lines.places([*returns, 0])] == [5, 3]
 
 
+@pytest.mark.parametrize(
+    "versions, newest",
+    [
+        ({"": 14}, 0),
+        ({"": 14, "-15": 15}, 0),
+        ({"": 14, "-17": 17, "-19": 19}, 19),
+        ({"": 21, "-18": 18}, 21),
+    ],
+)
+def test_the_compiler_of_the_system_is_the_newest_that_is_new_enough(versions, newest, tmp_path, monkeypatch):
+    for suffix, version in versions.items():
+        text = f'#!/bin/sh\n[ $1 = --version ] && echo "Debian clang version {version}.0.1" || echo /lib/{version}\n'
+        path = tmp_path / f"clang++{suffix}"
+        path.write_text(text)
+        path.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    found = compiler._system()
+    assert (found and found.name) == (newest and f"clang {newest}.0.1" or None)
+    assert not found or f"/lib/{newest}/include" in found.options
+
+
 def test_bodies_on_the_device_are_blank_and_lines_stay():
     text = """// Größe – x²
 __global__ void k(float* a) {
