@@ -277,14 +277,23 @@ def _shim_texts() -> dict[str, str]:
     rows = "".join(f'{{{n}, "{name}", "{said}"}}, ' for n, (name, said) in sorted(errors.codes().items()))
     texts = {
         name: (HOST / name).read_text()
-        for name in ("shim.cpp", "arrays.inc", "graphs.inc", "device_properties.h")
+        for name in ("shim.cpp", "arrays.inc", "graphs.inc", "driver.inc", "device_properties.h")
     }
-    api = (library.cuda_headers() / "cuda_runtime_api.h").read_text(encoding="utf-8", errors="replace")
-    answered = set(re.findall(r"\b(cuda\w+)\(", "".join(texts.values())))
-    refused = sorted(set(re.findall(r"\bCUDARTAPI\s+(cuda\w+)\s*\(", api)) - answered)
+    answered = set(re.findall(r"\b(cu\w+)\b", "".join(texts.values())))
+    api, driver = (
+        (library.cuda_headers() / name).read_text(encoding="utf-8", errors="replace")
+        for name in ("cuda_runtime_api.h", "cuda.h")
+    )
+    now = dict(re.findall(r"^ *#define (cu\w+) +(?:__CUDA_API_PT\w\w\()?(cu\w+)", driver, re.MULTILINE))
+    known = re.findall(r"\bCUDARTAPI\s+(cuda\w+)\s*\(", api)
+    known += [now.get(name, name) for name in re.findall(r"\bCUDAAPI\s+(cu\w+)\s*\(", driver)]
+    refused = sorted(set(known) - answered)
+    codes = re.findall(r"^\s*(CUDA_SUCCESS|CUDA_ERROR_\w+)\s*=\s*(\d+)", driver, re.MULTILINE)
+    codes = "".join(f'{{{n}, "{name}", 0}}, ' for name, n in codes)
     made = (
         f"enum Verb {{ {', '.join(verbs.VERBS)} }};\nstruct Error {{ int code; const char *name, *text; }};\n"
         f"static const Error ERRORS[] = {{ {rows} }};\n"
+        f"static const Error DRIVER_ERRORS[] = {{ {codes} }};\n"
         f"#define ALL_REFUSED {' '.join(f'NOT_HERE({name})' for name in refused)}\n"
     )
     return {"verbs.h": made} | texts

@@ -62,7 +62,8 @@ class Kernels:
         self.device, self.bytes, self._compile = device, bytes_, compile_
         self.model, self.several, self.images = model, several, images
         self.memory, self.mistakes, self.streams = memory, mistakes, streams
-        self.module: ConfinedModule | None = None
+        self.module: ConfinedModule | None = None  # the program's own
+        self._modules: list[ConfinedModule] = []  # all
         self.launches, self.seconds, self.printed = 0, 0.0, b""
         self._kernels: dict[str, ConfinedKernel] = {}
         self._variables: dict[str, Allocation] = {}
@@ -83,12 +84,34 @@ class Kernels:
         names = extra.decode("utf-8", "replace").split("\n")
         kernels = dict(n[1:].split(" ", 1) for n in names if n.startswith("k") and " " in n)
         self.module = self._compile(list(kernels.values()))
+        self.add(self.module)
         lines, known = [], {of_any_compiler(k): k for k in self.module.lowered.kernels}
         for symbol in kernels:
             if found := known.get(of_any_compiler(symbol)):
                 self._kernels[symbol] = kernel = ConfinedKernel(self.module, found, found)
                 lines.append(" ".join(map(str, (symbol, *kernel.params))))
         return 0, "\n".join(lines).encode()
+
+    def add(self, module: ConfinedModule) -> None:
+        """A module whose kernels are launched."""
+        self._modules.append(module)
+        if self._tracks:
+            module.track()
+
+    def provide(self, key: str, module: ConfinedModule, symbol: str) -> ConfinedKernel:
+        """A kernel of a module, known to launches by a key."""
+        return self._kernels.setdefault(key, ConfinedKernel(module, symbol, symbol))
+
+    def know(self, key: str, variable: Allocation) -> None:
+        self._variables[key] = variable
+        self.memory.add(variable)
+
+    def forget(self, start: str, module: ConfinedModule) -> None:
+        """The module is gone, with what is known by keys that start so."""
+        self._modules.remove(module)
+        for known in (self._kernels, self._variables):
+            for key in [key for key in known if key.startswith(start)]:
+                del known[key]
 
     def on_symbol(self, frames, words, extra) -> Answer:
         symbol = extra.decode("utf-8", "replace")
@@ -101,9 +124,7 @@ class Kernels:
                 array.store(0, array.nbytes)
             else:
                 array = self.module.get_global(found)
-            made = Allocation(array.pointer, array.nbytes, VARIABLE, demangle(symbol), array)
-            self._variables[symbol] = made
-            self.memory.add(made)
+            self.know(symbol, Allocation(array.pointer, array.nbytes, VARIABLE, demangle(symbol), array))
         return 0, self._variables[symbol].start
 
     def on_no_symbol(self, frames, words, extra) -> Answer:
@@ -161,9 +182,10 @@ class Kernels:
 
     def _track(self) -> None:
         """Launches are to tell what they touch: there are several streams, or memory that the host may touch too."""
-        if not self._tracks and self.module and self.device.checks == "full":
+        if not self._tracks and self._modules and self.device.checks == "full":
             self._tracks = True
-            self.module.track()
+            for module in self._modules:
+                module.track()
 
     def _touched(self, arguments: list[bytes], what: Call) -> Iterator[Access]:
         """What a launch has touched; of memory for the host all, where it is not known."""

@@ -165,7 +165,7 @@ def held(
 
 def named(line: str) -> str:
     """What a call that allocates calls its memory: `cudaMalloc(&d_a, n)` -> d_a."""
-    for call in re.finditer(r"\b\w*[mM]alloc\w*\s*|\bcudaHostAlloc\s*", line):
+    for call in re.finditer(r"\b\w*[mM]alloc\w*\s*|\bcu(?:da|Mem)\w*Alloc\w*\s*", line):
         if found := _TARGET.match(line, call.end()):
             return found[1]
     return ""

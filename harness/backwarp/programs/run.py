@@ -34,7 +34,7 @@ FULL_AT_FIRST = "auto"
 FULL_SECONDS = 2.0
 MISTAKEN = 3  # exit status where a mistake was named
 TIMED_OUT = 124
-HELLO = VERBS.index("HELLO")
+COMPILING = {VERBS.index(name) for name in ("HELLO", "MODULE", "RTC")}
 _UNNAMED = "(anonymous namespace)"
 
 
@@ -151,6 +151,7 @@ def _run(
     executable.write_bytes(program)
     executable.chmod(0o700)
     session = Session(device, bytes_, compile_, line, "\n".join(done.texts.values()), asked.model or Model())
+    session.modules.texts = done.texts
     session.streams.keep = MOST_DRAWN if asked.model else session.streams.keep
     tell("")
     flush()
@@ -162,7 +163,7 @@ def _run(
             verb, *request = process.receive()
             began = time.monotonic()
             answer = session.answer(verb, *request)
-            if verb == HELLO:  # kernels were compiled
+            if verb in COMPILING:
                 process.more_time(time.monotonic() - began)
             process.reply(*answer)
     except Ended as end:

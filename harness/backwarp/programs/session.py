@@ -6,6 +6,7 @@ in an Order, as for puzzle 44, and what the host touches too early is protected 
 
 from __future__ import annotations
 
+import re
 import signal
 import struct
 from collections.abc import Callable
@@ -21,6 +22,7 @@ from .launches import Kernels
 from .memory import ARRAY, DEVICE, FREED_BY, INSIDE, MANAGED, PINNED, VARIABLE, Allocation
 from .mistakes import Frames
 from .model import Model
+from .modules import Modules, called
 from .process import Ended
 from .streams import Call, Streams
 
@@ -69,9 +71,10 @@ class Session:
             self.streams,
             model,
             self.images,
-            "cudaStream" in source,
+            bool(re.search("cu(da)?Stream", source)),
         )
-        self._parts = self, self.streams, self.kernels, self.images
+        self.modules = Modules(device, self.mistakes, self.kernels, {})
+        self._parts = self, self.streams, self.kernels, self.images, self.modules
 
     # -- the frame of it all ------------------------------------------------------------------------------
 
@@ -86,7 +89,7 @@ class Session:
         except (ArithmeticError, LookupError, TypeError, ValueError, struct.error) as error:
             raise Ended(NONSENSE.format(asked=name, error=type(error).__name__)) from error
         text = b""
-        if name == "hello":
+        if rest and isinstance(rest[0], bytes):
             rest, text = (), rest[0]
         elif name.startswith(("wait_", "query_")) or name in ("copied", "reset", "bye", "stopped", "free"):
             text, self.kernels.printed = self.kernels.printed, b""
@@ -103,12 +106,12 @@ class Session:
             )
         for a in self.memory.live():
             self.mistakes.name("leak", a.made, memory=a.described, nbytes=a.nbytes)
-        for made in self.images.left():
+        for made in self.images.left() if all(m.is_note for m in self.mistakes) else ():
             self.mistakes.name("left", made.made, what=made.called)
         return (0,)
 
     def on_refused(self, frames, words, extra) -> Answer:
-        self.mistakes.name("refused", frames, name=extra.decode("utf-8", "replace"))
+        self.mistakes.name("refused", frames, name=called(extra))
         return (0,)
 
     def on_recording(self, frames, words, extra) -> Answer:

@@ -45,7 +45,7 @@ def show_outcome(done: Outcome, asked: Asked, stream: TextIO | None = None) -> N
         head("x ", "bold red", done.file, f"   {why}")
     named = [m for m in done.mistakes if not m.is_note]
     for mistake in named:
-        fault = mistake.fault if mistake.kind == "kernel" else None
+        fault = mistake.fault if mistake.kind == "kernel" and mistake.fault.line else None  # else in PTX
         head(
             "x ", "bold red", f"{fault.file}:{fault.line}" if fault else at(done, mistake.frames) or done.file
         )
@@ -167,7 +167,7 @@ def faults(done: Outcome, asked: Asked) -> list[dict]:
         said = mistakes.sentences(m, lambda f: at(done, f))
         if m.fault:
             said += sentences.fault(m.fault, "")
-            if m.kind == "kernel":
+            if m.kind == "kernel" and m.fault.line:
                 file, line = m.fault.file, m.fault.line
         kind = m.fault.kind if m.kind == "kernel" else m.kind
         add(kind, " ".join(said), file, line, "note" if m.is_note else "error")

@@ -49,13 +49,15 @@ def found(done) -> set[tuple[int, str]]:
 
 
 @needs_compiler
-@pytest.mark.parametrize("name", ["copies", "frees", "launches", "waits", "streams", "graphs", "textures"])
+@pytest.mark.parametrize(
+    "name", ["copies", "frees", "launches", "waits", "streams", "graphs", "textures", "driver"]
+)
 def test_all_that_is_marked_and_nothing_else(name):
     path = PAIRS / f"{name}.cu"
     right = run(path)
     assert found(right) == set() and right.exit_status == 0
     wrong = run(path, macros=("WRONG",))
-    ignored = {"unset", "full", "left"} | ({"leak"} if name != "frees" else set())
+    ignored = {"unset", "full"} | ({"leak"} if name != "frees" else set())
     assert {(line, kind) for line, kind in found(wrong) if kind not in ignored} == marks(path)
     assert wrong.exit_status == 3
 

@@ -60,11 +60,14 @@ static thread_local std::vector<Pushed>* pushed;
 // ---- messages ------------------------------------------------------------------------------------------
 
 static thread_local const u64* as_of;  // the frames of what is done later than it was asked for
+static thread_local const u64* outer;  // where the program called what calls the runtime for it
+static bool by_runtime;                // whether it has used the runtime itself
 /// Addresses in the program, from the call outwards.
 static void walk(const u64* frame, u64* into) {
     if (as_of) { memcpy(into, as_of, FRAMES * sizeof *into); return; }
     u64 first = (u64)&__executable_start, end = (u64)&etext;
     int n = 0;
+    if (outer) frame = outer;
     for (int i = 0; i < 64 && n < FRAMES; i++) {
         u64 back = frame[1], next = frame[0];
         if (back >= first && back < end) into[n++] = back - first;
@@ -118,20 +121,21 @@ static Reply exchange(Request& request, const void* extra, std::string* wanted =
     return reply;
 }
 
-static Reply ask_from(const u64* frames, int verb, std::initializer_list<u64> words, const void* extra = 0, size_t nbytes = 0) {
+static Reply ask_from(const u64* frames, int verb, std::initializer_list<u64> words, const void* extra = 0, size_t nbytes = 0, std::string* wanted = 0) {
     std::lock_guard<std::recursive_mutex> mine(turn());
+    by_runtime |= !outer && verb != RTC && verb != REFUSED;
     Request request{};
     request.verb = verb; request.extra = nbytes;
     memcpy(request.frames, frames, sizeof request.frames);
     int i = 0;
     for (u64 word : words) request.words[i++] = word;
-    return exchange(request, extra);
+    return exchange(request, extra, wanted);
 }
 
-static Reply ask(const u64* frame, int verb, std::initializer_list<u64> words = {}, const void* extra = 0, size_t nbytes = 0) {
+static Reply ask(const u64* frame, int verb, std::initializer_list<u64> words = {}, const void* extra = 0, size_t nbytes = 0, std::string* wanted = 0) {
     u64 frames[FRAMES];
     walk(frame, frames);
-    return ask_from(frames, verb, words, extra, nbytes);
+    return ask_from(frames, verb, words, extra, nbytes, wanted);
 }
 
 static int failed(int code) { if (code) last_error = code; return code; }
@@ -576,6 +580,7 @@ API backwarp_library(const char* name, const u64* words, int n, const void*, voi
 }
 
 #include "graphs.inc"
+#include "driver.inc"
 
 #define NOT_HERE(name) API name(...) { return refused(HERE, #name); }
 ALL_REFUSED

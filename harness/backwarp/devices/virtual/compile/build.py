@@ -20,6 +20,7 @@ from ....errors import BackwarpError, CompileError, DeviceError
 from ...child import ENVIRONMENT, Child, Damaged
 from ...emulated import patience
 from ...nvrtc.compiler import Job, Ptx, compile_job, gather
+from ...nvrtc.symbols import name_table
 from ...store import Store, digest
 from ..answers import CODEC
 from . import runtime_code
@@ -32,6 +33,7 @@ MEMORY = (
     900 << 20
 )  # bytes that the compilers may use; after a build that took more than IDLE they are restarted
 IDLE = 400 << 20
+PTX = ".ptx"  # the ending of names of files that NVRTC need not compile
 LONGEST = 20_000  # instructions of optimised PTX that compile in a few seconds
 TOTAL = 240  # seconds of processor time of one process
 _WORKER = "backwarp.devices.virtual.compile.build_worker"
@@ -66,14 +68,18 @@ def build(
     when="now",
     stepping=False,
 ) -> Built | None:
-    """Compile a kernel file for the virtual GPU. fixed: see `Kernel.fixed`. quick: for
+    """Compile a kernel file, or PTX, for the virtual GPU. fixed: see `Kernel.fixed`. quick: for
     short runs, compiled in a sixth of the time. tracking: code that tracks unset values. lanes, target,
     stepping: see `recipe`. when: "cached": only if that has been done; "beside": if not, it is, while the caller goes on. None: not yet.
 
     Errors: CompileError; Unsupported; DeviceError when the compilers cannot be started.
     """
     how = checks, arena_size, fixed, quick, tracking, lanes, target, stepping
-    job, flavour = gather(source, name, include_dirs, name_expressions, options), RECIPES[checks].ptx
+    flavour = RECIPES[checks].ptx
+    if name.endswith(PTX):
+        job = Job(source, name, {}, "")
+    else:
+        job = gather(source, name, include_dirs, name_expressions, options)
     key = digest(job.key(), *map(str, how), runtime_code.own_text(), runtime_code.machine())
     if data := _store.get(key):
         with contextlib.suppress(Damaged):  # written by another version
@@ -106,7 +112,7 @@ def _begun(key: str, work: Callable[[], Built]) -> Built | None:
 def _made(key: str, job: Job, flavour: str, how: tuple, beside: bool = False) -> Built:
     if not runtime_code.is_prepared():  # meanwhile: it is needed too
         threading.Thread(target=runtime_code.code).start()
-    known = job.stored(flavour)
+    known = given(job) or job.stored(flavour)
     built = _in_child((job, known, *how), beside)
     if not known:
         job.store(built.compiled, flavour)
@@ -128,6 +134,11 @@ def build_ahead(requests: Iterable[tuple], *how, **more) -> None:
         list(pool.map(one, requests))
 
 
+def given(job: Job) -> Ptx | None:
+    """What is PTX already."""
+    return Ptx(job.source, *name_table(job.source, {})) if job.name.endswith(PTX) else None
+
+
 def build_here(job: Job, known: Ptx | None, checks: str, *how) -> Built:
     """The build itself, in this process. known: its PTX, if it has been compiled before.
 
@@ -137,7 +148,7 @@ def build_here(job: Job, known: Ptx | None, checks: str, *how) -> Built:
 
     flavour = RECIPES[checks].ptx
     compiled = known or compile_job(job, flavour)
-    if flavour == "fast":
+    if flavour == "fast" and not given(job):
         try:
             return build_ptx(compiled, job.name, checks, *how, longest=LONGEST)
         except pipeline.TooLong:
