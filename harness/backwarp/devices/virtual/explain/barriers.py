@@ -86,6 +86,13 @@ def mask(d: Diagnosis, record) -> dict:
 
 def differ(d: Diagnosis, record) -> dict:
     other = d.place(record["other_site"], record["other_thread"], record["block"])
+    if record["extra"] > 1:
+        return dict(
+            kind="shuffle-mask",
+            headline="Barrier error detected. Divergent thread(s) in warp",
+            explanation=f"Thread {triple(other.thread)}, in the same warp, goes around this wgmma.{('commit_group', 'wait_group')[record['extra'] - 2]}:"
+            " all 32 threads of a warp execute it together (.sync.aligned).",
+        )
     what = (
         f"Thread {triple(other.thread)} is at another one, at line {other.line}, with another shape or type"
     )

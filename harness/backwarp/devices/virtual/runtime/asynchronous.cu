@@ -3,7 +3,8 @@
 EXPORT int rt_copy_reset(Env* env, Thread* thread, u32 site) {
     Extra* e = extra_of(env, thread->linear);
     e->copies = e->first_copy = e->group = e->bulk_group = 0;
-    ((Group*)env->groups)[thread->linear / WARPGROUP].committed[thread->linear % WARPGROUP] = 0;
+    Group* g = (Group*)env->groups + thread->linear / WARPGROUP;
+    g->committed[thread->linear % WARPGROUP] = g->waited[thread->linear % WARPGROUP] = 0;
     return 0;
 }
 

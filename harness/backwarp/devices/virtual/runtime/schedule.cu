@@ -675,7 +675,11 @@ static __device__ void end_block(Env* env) {
     if (!bulks_of(env)->used) return;
     bulks_of(env)->used = 0;
     end_registers(env);
-    for (u32 g = 0; g < launch_of(env)->threads / GROUP_THREADS; g++) ((Group*)env->groups)[g].count = 0;
+    for (u32 i = 0; i < launch_of(env)->threads / GROUP_THREADS; i++) {
+        Group* g = (Group*)env->groups + i;
+        g->count = 0;
+        if (!env->faulted) part_of_warp(env, g, threads_of(env) + i * GROUP_THREADS);
+    }
     end_copies(env);
 }
 

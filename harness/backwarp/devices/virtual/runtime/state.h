@@ -159,6 +159,8 @@ struct Group {
     u32 held, stale;     // which sums wide_c has, and whether a thread has handed over others since
     u32 since, until;    // Bulks.agent_serial then; the first group of products that it did not wait for
     u32 committed[128];  // of each thread: groups of products so far
+    u32 waited[128];     // of each thread: how often
+    u32 committed_at, waited_at;  // sites of the last one to do so
     u64 posted[3072];    // of MAX_CHAIN products: both descriptors, and how, of each thread
     u32 file[32768], a[4096];  // registers of SUMS lists of sums, and of A in MAX_CHAIN products
     u64 wide_a[2048], wide_b[8192], wide_c[16384];

@@ -268,6 +268,18 @@ static __device__ u32 begun_alike(Group* g, u32 thread, u32 count, u64 mask) {
     return k;
 }
 
+// Whether some threads of a warp have committed or waited without others: all of them execute these instructions (.aligned).
+static __device__ int part_of_warp(Env* env, Group* g, Thread* first) {
+    for (u32 i = 0; i < GROUP_THREADS && launch_of(env)->check_sync; i++) {
+        u32 lane = i & ~31u, waits = g->committed[i] == g->committed[lane], *did = waits ? g->waited : g->committed;
+        if (did[i] == did[lane]) continue;
+        u32 more = did[i] > did[lane] ? i : lane, fewer = more == i ? lane : i;
+        record(env, first + more, waits ? g->waited_at : g->committed_at, FAULT_LANES_DIFFER, 0, 2 + waits, 0, first[fewer].linear, env->block);
+        return env->faulted = 1;
+    }
+    return 0;
+}
+
 // Whether a group can go on: all of its threads have arrived at a product.
 static __device__ int serve_group(Env* env, Thread* first) {
     u32 count = (u32)first->arg0;
@@ -278,23 +290,23 @@ static __device__ int serve_group(Env* env, Thread* first) {
         alike &= first[i].arg0 == count;
     }
     for (u32 i = 0; i < 3 * count && alike; i++) alike = call_alike((u64)posted(g, 0, i));
-    for (u32 i = 1; i < GROUP_THREADS && !alike; i++) {
+    int wrong = part_of_warp(env, g, first);
+    for (u32 i = 1; i < GROUP_THREADS && !alike && !wrong; i++) {
         u32 fewer = first[i].arg0 < count ? (u32)first[i].arg0 : count;
         u32 k = begun_alike(g, i, fewer, launch_of(env)->check_sync ? ~0ull : FULL);
         if (k == count && first[i].arg0 == count) continue;
         if (k == fewer) k--;
         record(env, first, (u32)(*posted(g, k, 2) >> 32), FAULT_LANES_DIFFER, 0, 1, (u32)(posted(g, k, 2)[i] >> 32), first[i].linear, env->block);
-        for (u32 j = 0; j < GROUP_THREADS; j++) first[j].wait = WAIT_EXITED;
-        env->faulted = 1;
-        return 1;
+        wrong = env->faulted = 1;
     }
-    multiply_group(env, first, count);
-    for (u32 i = 0; i < GROUP_THREADS; i++) first[i].wait = WAIT_READY;
+    if (!wrong) multiply_group(env, first, count);
+    for (u32 i = 0; i < GROUP_THREADS; i++) first[i].wait = wrong ? WAIT_EXITED : WAIT_READY;
     return 1;
 }
 
 EXPORT int rt_wgmma_commit(Env* env, Thread* thread, u32 site) {
-    group_of(env, thread->linear)->committed[thread->linear % GROUP_THREADS]++;
+    Group* g = group_of(env, thread->linear);
+    g->committed[thread->linear % GROUP_THREADS]++; g->committed_at = site;
     return 0;
 }
 
@@ -316,6 +328,7 @@ static __device__ void join_products(Env* env, Thread* thread, Group* g, u32 unt
 EXPORT int rt_wgmma_wait(Env* env, Thread* thread, u32 site, u64 pending) {
     Group* g = group_of(env, thread->linear);
     u32 kept = 0, committed = g->committed[thread->linear % GROUP_THREADS];
+    g->waited[thread->linear % GROUP_THREADS]++; g->waited_at = site;
     for (u32 i = 0; i < g->count; i++) {
         Flight f = ((Flight*)g->flights)[i];
         if (f.group + pending >= committed) ((Flight*)g->flights)[kept++] = f;

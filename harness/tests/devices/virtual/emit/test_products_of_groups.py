@@ -252,7 +252,7 @@ extern "C" __global__ void k(float* D, u64 unused) {
     u64 da = in_shared(a) >> 4 | 1ull << 16 | 64ull << 32 | 1ull << 62, db = in_shared(b) >> 4 | 1ull << 16 | 64ull << 32 | 1ull << 62;
     BEFORE
     asm volatile(MULTIPLY : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) : "l"(da), "l"(db) : "memory");  // MULTIPLIED
-    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");  // COMMITTED
     DURING
     asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");  // AWAITED
     for (int i = 0; i < 4; i++) D[i * 128 + threadIdx.x] = d[i];
@@ -310,6 +310,16 @@ def test_the_strides_of_a_transposed_operand_fit_its_swizzle(leading, stride, sw
         (("", "a[threadIdx.x] = 0;"), "overwritten", "MULTIPLIED"),
         (("if (threadIdx.x >= 96) return;", ""), "group-incomplete", "MULTIPLIED"),
         (("if (threadIdx.x >= 96) da += 2;", ""), "shuffle-mask", "MULTIPLIED"),
+        (
+            ("", "", ('asm volatile("wgmma.commit', 'if (threadIdx.x == 0) asm volatile("wgmma.commit')),
+            "shuffle-mask",
+            "COMMITTED",
+        ),
+        (
+            ("", "", ('asm volatile("wgmma.wait', 'if (threadIdx.x % 32 < 31) asm volatile("wgmma.wait')),
+            "shuffle-mask",
+            "AWAITED",
+        ),
         (("", "", ("i < 64 * 64; i", "i < 32 * 64; i")), "unlanded", "MULTIPLIED"),
         (("", "", ("    __syncthreads();\n", "")), "race", "ONES"),
     ],
