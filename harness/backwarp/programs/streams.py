@@ -48,6 +48,9 @@ class Streams:
         self._protected: dict[int, list[Pages]] = {}  # by allocation
         self._open: dict[int, set[int]] = {}  # by allocation, pages that the host may use now
         self._seen: tuple = ()
+        self._sharing: list[
+            Operation
+        ] = []  # those that may be under way, and use memory that the host may use too
 
     def __len__(self) -> int:
         return len(self._streams)
@@ -61,6 +64,8 @@ class Streams:
         for other, theirs, own in self.order.races(made):
             if own not in what.atomic or theirs not in other.what.atomic:
                 self._raced(made, other, own, theirs)
+        if any((a := self.memory.find(access.memory)) and a.on_host for access in accesses):
+            self._sharing.append(made)
         if len(self.order.operations) > _MOST and self.order.operations[0].finish < 0:
             self.wait([self.order.operations[0].number])
         return made
@@ -85,7 +90,7 @@ class Streams:
             self.order.stream(old.is_blocking(stream))
         for _ in old._events:
             self.order.event()
-        self._asked, self._seen = {}, ()
+        self._asked, self._seen, self._sharing = {}, (), []
 
     def on_stream(self, frames, words, extra) -> Answer:
         self._numbers += 1
@@ -203,9 +208,8 @@ class Streams:
         if self._seen == (seen := (len(operations), known)):
             return []
         self._seen, wanted = seen, {}
-        for operation in operations if known != (1 << len(operations)) - 1 else ():
-            if known >> operation.number & 1:
-                continue
+        self._sharing = [o for o in self._sharing if not known >> o.number & 1]
+        for operation in self._sharing:
             for access in operation.accesses:
                 a = self.memory.find(access.memory)
                 if a and a.on_host and a.freed is None:

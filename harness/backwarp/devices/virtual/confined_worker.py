@@ -8,6 +8,8 @@ import importlib.util
 import os
 import sys
 
+import numpy as np
+
 from ...errors import DeviceError, KernelFault
 from ..child import Channel, attach, serve
 from ..confine import confine, kept_from, limit, python_folders
@@ -42,6 +44,7 @@ class Handles:
         self.arrays: dict[int, Array] = Known()
         self.modules: dict[int, Module] = Known()
         self.graphs: dict[int, Graph] = Known()
+        self.kernels: dict[tuple, Kernel] = {}
 
     def runtime(self, code: bytes) -> None:
         runtime_code.provide(code)
@@ -69,6 +72,7 @@ class Handles:
         for known in (self.arrays, self.modules, self.graphs):
             for key in [key for key, value in known.items() if value.device is device]:
                 del known[key]
+        self.kernels.clear()
         device.close()
         gc.collect()
 
@@ -109,9 +113,12 @@ class Handles:
     def unset(self, handle: int, offset: int, nbytes: int) -> tuple[int, int]:
         """How many of these bytes were never written, and where the first is; an incomplete last granule is left out."""
         array = self.arrays[handle]
+        guard = array.device.arena.guard
         start, before = array.pointer + offset, offset % GRANULE
         nbytes = min(nbytes, array.nbytes // GRANULE * GRANULE - offset)
-        if array.written is None or nbytes <= 0:
+        if not array.device.unset_reads or nbytes <= 0:
+            return 0, 0
+        if len(guard.areas.get(array.pointer, ())) == 1 and guard.is_written(array.pointer):
             return 0, 0
         written = array.device.arena.written(start - before, nbytes + before)[before:]
         return int((~written).sum()), int(written.argmin())
@@ -125,6 +132,8 @@ class Handles:
 
     def touched(self, *handles: int) -> list:
         """See `ConfinedGPU.touched`."""
+        if all(self.arrays[h].device.events == self.since for h in handles):  # it was spared
+            return [np.empty((0, 3), np.int64) for _ in handles]
         owners = [(self.arrays[h].device.arena, self.arrays[h]._owner) for h in handles]
         return [touched(arena, owner, self.since, self.recorded) for arena, owner in owners]
 
@@ -155,9 +164,11 @@ class Handles:
 
     def launch(self, module: int, name: str, grid, block, packed, shared_mem: int, settings: dict):
         """(whether the code is still a quick build's, the result)"""
-        module, arguments = self._prepared(module, packed, settings)
+        number, (module, arguments) = module, self._prepared(module, packed, settings)
         self.since = module.device.events
-        kernel = _kernel(module, name)
+        if (number, name) not in self.kernels:
+            self.kernels[number, name] = _kernel(module, name)
+        kernel = self.kernels[number, name]
         try:
             found = kernel(grid, block, arguments, shared_mem)
         except KernelFault as fault:

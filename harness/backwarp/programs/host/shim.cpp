@@ -513,7 +513,7 @@ static cudaDeviceProp described() {
     p.clockRate = 1410000; p.totalConstMem = 64 << 10; p.major = 8; p.minor = 0; p.textureAlignment = 512; p.texturePitchAlignment = 32;
     p.deviceOverlap = 1; p.multiProcessorCount = 108; p.canMapHostMemory = 1; p.maxTexture1D = 131072;
     p.maxTexture2D[0] = 131072; p.maxTexture2D[1] = 65536; p.surfaceAlignment = 512; p.concurrentKernels = 1; p.asyncEngineCount = 3;
-    p.unifiedAddressing = 1; p.memoryClockRate = 1215000; p.memoryBusWidth = 5120; p.l2CacheSize = 40 << 20;
+    p.unifiedAddressing = 1; p.memoryClockRate = 1215000; p.memoryBusWidth = 5120; p.l2CacheSize = 4 << 20;
     p.maxThreadsPerMultiProcessor = 2048; p.streamPrioritiesSupported = p.globalL1CacheSupported = p.localL1CacheSupported = 1;
     p.sharedMemPerMultiprocessor = 164 << 10; p.regsPerMultiprocessor = 65536; p.managedMemory = 1;
     p.singleToDoublePrecisionPerfRatio = 2; p.concurrentManagedAccess = p.computePreemptionSupported = 1; p.cooperativeLaunch = 1;

@@ -270,17 +270,20 @@ class Arena:
 
     def store(self, start: int, nbytes: int) -> None:
         """Bytes of an array have been written by the host."""
-        if not nbytes:
-            return
-        first, end = start // GRANULE, start + nbytes
-        part = self.shadow[first : -(-end // GRANULE)]
-        bits = np.full(part.size, 15, np.uint8)
-        bits[0] &= 15 << start % GRANULE & 15
-        bits[-1] &= 15 >> -end % GRANULE
-        if part[-1] & PARTIAL:  # the highest bit says how many bytes of the granule are the array's
-            bits[-1] &= (1 << int(part[-1] >> 4).bit_length() - 1) - 1
-        part |= bits << 4
-        part |= np.where(part & (PARTIAL | 0xF0) == 0xF0, INIT, 0).astype(np.uint8)
+        end = start + nbytes
+        first, last = -(-start // GRANULE), end // GRANULE
+        self.shadow[first:last] |= np.uint8(INIT)
+        for at in {start // GRANULE, end // GRANULE} if nbytes else ():
+            bits = 15 << max(start - at * GRANULE, 0) & (1 << max(end - at * GRANULE, 0)) - 1 & 15
+            if first <= at < last or not bits:
+                continue
+            state = int(self.shadow[at])
+            if state & PARTIAL:  # the highest bit says how many bytes of the granule are the array's
+                state |= (bits & (1 << (state >> 4).bit_length() - 1) - 1) << 4
+            else:
+                state |= bits << 4
+                state |= INIT if state >> 4 == 15 else 0
+            self.shadow[at] = state
 
     def fill(self, owner: Owner) -> None:
         """What there is of it counts as written."""

@@ -28,7 +28,9 @@ class Guard:
         self.areas: dict[int, tuple[Owner, ...]] = {}  # what may be written of each
         self.open: set[int] = set()
         self._sorted: list[int] = []
-        self._written: set[int] = set()  # those that are known to be, completely
+        self._written: set[int] = (
+            set()
+        )  # those that are known to be, completely: they stay so, but where an unset value is stored
 
     def add(self, start: int, parts: Iterable[Owner]) -> None:
         self.areas[start] = tuple(parts)
@@ -75,10 +77,11 @@ class Guard:
                 state &= np.uint8(~bit & 255)
 
     def is_closed(self, start: int) -> bool:
-        """Whether an array may not be stored to now, and is written completely. What is stays so, except where an unset value
-        was stored."""
-        if start not in self.areas or start in self.open:
-            return False
+        """Whether an array may not be stored to now, and is written completely."""
+        return start in self.areas and start not in self.open and self.is_written(start)
+
+    def is_written(self, start: int) -> bool:
+        """Whether an array that may be stored to is written completely."""
         if start not in self._written:
             ((part,), shadow) = self.areas[start], self.arena.shadow
             first, (whole, rest) = part.start // GRANULE, divmod(part.nbytes, GRANULE)

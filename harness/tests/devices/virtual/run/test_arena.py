@@ -55,6 +55,23 @@ def test_exactly_the_bytes_of_an_allocation_are_valid(arena, nbytes):
     assert arena.shadow[first - 1] == 0 and arena.shadow[first + whole + (rest > 0)] == 0
 
 
+@pytest.mark.parametrize("nbytes", [1, 3, 4, 7, 8, 21, 24])
+def test_exactly_the_bytes_that_are_stored_to_count_as_written(arena, nbytes):
+    for first in range(nbytes + 1):
+        for end in range(first, nbytes + 1):
+            owner = arena.make(nbytes, written=False)
+            arena.store(owner.start + first, end - first)
+            whole = nbytes // 4 * 4
+            expected = (np.arange(whole) >= first) & (np.arange(whole) < end)
+            np.testing.assert_array_equal(arena.written(owner.start, whole), expected)
+            rest = int(arena.shadow[owner.start // 4 + whole // 4]) >> 4
+            assert rest == sum(1 << i - whole for i in range(max(first, whole), end)) | (
+                1 << nbytes - whole
+            ) * (nbytes > whole)
+            arena.fill(owner)
+            assert arena.written(owner.start, whole).all()
+
+
 def test_readonly_and_unwritten_memory(arena):
     assert arena.shadow[arena.make(8, writable=False).start // 4] == READ | INIT
     assert arena.shadow[arena.make(8, written=False).start // 4] == READ | WRITE
