@@ -396,6 +396,12 @@ def _sentence(message: str) -> str:
         "thrust/": "Thrust's host side",
         "cub/": "CUB's host side",
         "cudnn": "cuDNN",
+        "cusparse": "cuSPARSE",
+        "cusolver": "cuSOLVER",
+        "cufftXt": "cuFFT's interface for several GPUs",
+        "nccl": "NCCL",
+        "npp": "NPP",
+        "cutlass/": "CUTLASS",
     }
     known = next((what for start, what in libraries.items() if absent[1].startswith(start)), "")
     if known:

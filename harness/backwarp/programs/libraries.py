@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from math import prod
 
 import numpy as np
 
@@ -55,6 +56,21 @@ class Work:
         self.pieces.append(piece)
         view = self.bytes[address : address + (columns - 1) * ld * size + rows * size].view(_FLOATS[size])
         return np.lib.stride_tricks.as_strided(view, (rows, columns), (size, ld * size))
+
+    def grid(self, address: int, shape: Sequence[int], steps: Sequence[int], dtype, stores: bool = False):
+        """Elements of any type, so many elements apart in each dimension. Errors: Outside."""
+        dtype = np.dtype(dtype)
+        span = 1 + sum((n - 1) * step for n, step in zip(shape, steps, strict=True))
+        if min(*shape, *steps) < 1 or span > len(self.bytes) // dtype.itemsize:
+            raise Outside
+        apart = shape[0] > 1 and steps[0] >= prod(shape[1:])  # rows of what is together
+        nbytes = (span - (shape[0] - 1) * steps[0] if apart else span) * dtype.itemsize
+        piece = Piece(address, nbytes, steps[0] * dtype.itemsize, shape[0] if apart else 1, stores)
+        if not self.find(piece):
+            raise Outside
+        self.pieces.append(piece)
+        view = self.bytes[address : address + span * dtype.itemsize].view(dtype)
+        return np.lib.stride_tricks.as_strided(view, shape, [step * dtype.itemsize for step in steps])
 
     def vector(self, address: int, n: int, step: int, size: int, stores: bool = False) -> np.ndarray:
         found = self.matrix(address, 1, n, abs(step) or 1, size, stores)[0]
@@ -163,6 +179,50 @@ def _draw(work: Work, kind: str, w) -> None:
     work.vector(to, n, 1, size, stores=True)[...] = made
 
 
+def _fft(work: Work, kind: str, w) -> None:
+    rank, batch, inverse, size, *n = w[:7]
+    (at, *in_), (to, *out), n = w[7:12], w[12:], n[: max(rank, 0)]
+    complex_, real = np.dtype(f"c{size}"), np.dtype(f"f{size // 2}")
+    half = [*n[:-1], n[-1] // 2 + 1]
+    given, made = {"c2c": (n, n), "r2c": (n, half), "c2r": (half, n)}[kind]
+    padded = [*n[:-1], 2 * half[-1]] if at == to and rank > 1 else n  # real numbers in place
+    padded = padded if kind != "c2c" else n
+    x = work.grid(
+        at,
+        [batch, *given],
+        _steps(in_, padded if kind == "r2c" else given),
+        real if kind == "r2c" else complex_,
+    )
+    y = _TRANSFORMS[kind, bool(inverse)](
+        x, s=n, axes=range(1, rank + 1), norm="forward" if inverse else "backward"
+    )
+    into = work.grid(
+        to,
+        [batch, *made],
+        _steps(out, padded if kind == "c2r" else made),
+        real if kind == "c2r" else complex_,
+        stores=True,
+    )
+    into[...] = y
+
+
+def _steps(layout: Sequence[int], close: Sequence[int]) -> list[int]:
+    """Elements from one transform to the next, and from one element to the next in each of its dimensions. layout: as in
+    host/headers/cufft.h."""
+    step, distance, *inner = layout
+    if not step:
+        step, distance, inner = 1, prod(close), close[1:]
+    return [distance or 1, *(step * prod(inner[i : len(close) - 1]) for i in range(len(close)))]
+
+
+_TRANSFORMS: dict[tuple[str, bool], Callable] = {
+    ("c2c", False): np.fft.fftn,
+    ("c2c", True): np.fft.ifftn,
+    ("r2c", False): np.fft.rfftn,
+    ("c2r", True): np.fft.irfftn,
+}
+
+
 def _largest(x: np.ndarray) -> int:
     return int(np.abs(x).argmax()) + 1 if len(x) else 0
 
@@ -182,4 +242,5 @@ _TABLE: dict[str, Callable] = {
     "imax": _reduced(_largest),
     "imin": _reduced(lambda x: int(np.abs(x).argmin()) + 1 if len(x) else 0),
     "draw": _draw,
+    "fft": _fft,
 }

@@ -93,14 +93,51 @@ def test_uniform_numbers_are_above_zero_and_go_on():
     assert 0 < first.min() and first.max() <= 1 and not (first == memory.get(at, like)).any()
 
 
+def transform(
+    kind: str, x: np.ndarray, like: np.ndarray, n, batch=1, layout=(0, 0, 0, 0), inverse=0
+) -> np.ndarray:
+    """As a program asks for it; the input's elements are in the order of C."""
+    memory = Memory()
+    at, to = memory.put(x.ravel()), memory.put(like.ravel())
+    n3 = (*n, 1, 1)[:3]
+    size = max(x.itemsize, like.itemsize)
+    memory.call(f"fft {kind}", len(n), batch, inverse, size, *n3, at, *layout, to, *layout)
+    return memory.get(to, like.ravel()).reshape(like.shape)
+
+
+def test_fourier_transforms_are_those_of_numpy():
+    real, both = RANDOM.standard_normal((6, 5)), RANDOM.standard_normal((3, 8)) + 1j
+    half, single = np.zeros((6, 3), "c16"), both.astype("c8")
+    assert np.allclose(transform("c2c", single, single, (8,), 3), np.fft.fft(single), atol=1e-5)
+    assert np.allclose(transform("c2c", both, both, (8,), 3, inverse=1), 8 * np.fft.ifft(both))
+    assert np.allclose(transform("c2c", both.T.copy(), both.T, (8,), 3, (3, 1, 0, 0)), np.fft.fft(both).T)
+    half = transform("r2c", real, half, (6, 5))
+    assert np.allclose(half, np.fft.rfft2(real))
+    assert np.allclose(transform("c2r", half, real, (6, 5), inverse=1), 30 * real)
+
+
+@pytest.mark.parametrize("n, layout", [((1 << 40,), (0, 0, 0)), ((8,), (-1, 1, 0)), ((8,), (1 << 40, 1, 0))])
+def test_transforms_of_what_is_not_there(n, layout):
+    with pytest.raises(libraries.Outside):
+        transform("c2c", np.zeros(8, "c8"), np.zeros(8, "c8"), n, 1, (*layout, 0))
+
+
 def test_memory_that_is_not_the_devices():
     with pytest.raises(libraries.Outside):
         Memory().call("scal", 3, bits(2), 1 << 40, 1, 4)
 
 
 @needs_compiler
-def test_a_program_with_libraries():
-    done = run(PAIRS / "libraries.cu")
+def test_a_program_with_libraries(tmp_path, monkeypatch):
+    files = {
+        "a.raw": b"2 3\n1 2 3\n4 5 6.5\n",
+        "b.raw": b"4\n1\n2\n3\n-7\n",
+        "e.raw": b"2 3\n2 4 6\n8 10 13\n",
+    }
+    for name, data in (files | {"c.ppm": b"P6\n2 1\n255\n" + bytes([0, 9, 9, 9, 9, 255])}).items():
+        (tmp_path / name).write_bytes(data)
+    monkeypatch.chdir(tmp_path)
+    done = run(PAIRS / "libraries.cu", "-i", "a.raw,b.raw,c.ppm", "-e", "e.raw", "-t", "matrix")
     assert found(done) == set() and done.status == 0
 
 

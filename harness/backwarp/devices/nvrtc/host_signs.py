@@ -13,7 +13,7 @@ HEADERS = frozenset(
     stdexcept exception system_error typeinfo typeindex iterator valarray csignal signal.h csetjmp setjmp.h cerrno
     errno.h ctime time.h unistd.h fcntl.h getopt.h pthread.h sched.h dirent.h sys/time.h sys/stat.h sys/mman.h
     sys/resource.h malloc.h windows.h omp.h mpi.h gtest/gtest.h benchmark/benchmark.h
-    helper_cuda.h helper_functions.h helper_timer.h helper_string.h helper_image.h exception.h
+    helper_cuda.h helper_functions.h helper_timer.h helper_string.h helper_image.h exception.h wb.h
     cuda_gl_interop.h cudaGL.h cuda_egl_interop.h cudaEGL.h cuda_vdpau_interop.h cudaVDPAU.h cudaTypedefs.h cuda_profiler_api.h cudaProfiler.h nvToolsExt.h nvtx3/nvToolsExt.h nvtx3/nvtx3.hpp nvml.h cupti.h nvrtc.h
     cudnn.h curand.h nccl.h npp.h nvjpeg.h
     """.split()
