@@ -69,15 +69,15 @@ class Asked:
 
 
 def clearest(failed: list[Outcome]) -> Outcome:
-    """The outcome to explain: the first, except that a race between warps takes precedence over the same
-    kernel's race within a warp, and wrong results over a race that changes none: their remedies would not be enough."""
+    """The outcome to explain: the first, except that a race between warps takes precedence over the same kernel's race
+    within a warp, and whatever else fails over a race of equal values: their remedies would not be enough."""
 
     def race(o: Outcome, severity: str) -> bool:
         return isinstance(o.error, KernelFault) and (o.error.kind, o.error.severity) == ("race", severity)
 
     first = failed[0]
     if first.error in first.same_writes:
-        return next((o for o in failed if o.kernel is first.kernel and o.mismatches), first)
+        return next((o for o in failed if o.kernel is first.kernel and o.error not in o.same_writes), first)
     if not race(first, "warning"):
         return first
     return next((o for o in failed if o.kernel is first.kernel and race(o, "error")), first)

@@ -196,6 +196,17 @@ def test_a_race_of_equal_values_leads_only_where_the_results_are_right(tmp_path,
     assert (verdict.kind, bool(verdict.fault and verdict.fault["same_value"])) == (kind, kind == "fault")
 
 
+def test_a_race_of_equal_values_comes_after_one_of_others(tmp_path):
+    """In the first cases the slots that the first warp clears are 0 in any case."""
+    puzzle = PUZZLES["20_bias_warp"]
+    text, store = puzzle.solution_path.read_text(encoding="utf-8"), "    if (lane == 0) slot[warp] = sum;"
+    assert store in text
+    path = tmp_path / "kernel.cu"
+    path.write_text(text.replace(store, f"    if (warp == 0) slot[lane] = 0.0f;\n{store}"), encoding="utf-8")
+    verdict = grade_file(puzzle, path, Options("cpu", 0))
+    assert verdict.fault["kind"] == "race" and not verdict.fault["same_value"]
+
+
 def test_what_results_look_like_is_refuted_by_the_accesses(tmp_path):
     """input is read with the step of grad_output; as if grad_output were read with that of input."""
     puzzle = PUZZLES["09_conv2d_backward_weights"]

@@ -34,6 +34,14 @@ COURSE = Course(ROOT)
             ("i = y; i < down && top + i < H", "i = y; i < HEIGHT && top + i < H"),
             "line 41 has written only 8 rows of 11 elements, 34 apart, from tile[0] to tile[248].",
         ),
+        (
+            "24",
+            (
+                "bool has_output = p < H_out && q < W_out;",
+                "bool has_output = true; if (p >= H_out || q >= W_out) return;",
+            ),
+            "line 41 has written only tile[0] to tile[1] and tile[33] to tile[34].",  # by all threads
+        ),
         ("12", ("part[threadIdx.x] = loss[i];", "part[threadIdx.x + 1] = loss[i];"), "part[1] to part[40]."),
         (
             "19",
