@@ -89,16 +89,8 @@ def expectations(
     if kernel.magnitude or any((a < 0).any() for a in arrays.values()):
         sizes = {n: np.abs(a) for n, a in reference_arrays(arrays).items()}
         magnitudes = outputs_of(kernel, (kernel.magnitude or kernel.reference)(sizes, dict(dims)), dims)
-    return tuple(
-        measured(
-            puzzle,
-            case,
-            kernel,
-            arrays,
-            expected(case, kernel, p, values[p.name], np.abs(magnitudes[p.name])),
-        )
-        for p in kernel.outputs
-    )
+    plain = (expected(case, kernel, p, values[p.name], np.abs(magnitudes[p.name])) for p in kernel.outputs)
+    return tuple(measured(puzzle, case, kernel, arrays, target) for target in plain)
 
 
 def right_outputs(
@@ -117,9 +109,9 @@ def outputs_of(kernel: Kernel, result: object, dims: Mapping[str, int]) -> dict[
         if p.name not in result:
             raise CourseError(f"the reference of {kernel.name} does not return {p.name!r}")
         array = np.asarray(result[p.name], dtype=np.float64)
-        if array.shape != p.shape(dims):
+        if array.shape != (wanted := p.shape(dims)):
             raise CourseError(
-                f"the reference of {kernel.name} returns {p.name} as {array.shape}, not {p.shape(dims)}"
+                f"the reference of {kernel.name} returns {p.name} as {array.shape}, not {wanted}"
             )
         found[p.name] = array
     return found
@@ -195,9 +187,8 @@ def compare(
     error[~np.isfinite(error)] = np.inf
     worst = np.unravel_index(np.argmax(np.where(wrong, error, -1.0)), wrong.shape)
     left &= wrong
-    if target.array.is_input and (
-        left.sum() < wrong.sum() or not same_bits(got, before).all() and not before.any()
-    ):
+    some = left.sum() < wrong.sum() or not same_bits(got, before).all() and not before.any()
+    if target.array.is_input and some:
         left[:] = False  # updated in place: an element may rightly keep its value, especially 0
     stored = wrong & ~left  # the value of an unwritten element is meaningless
     first = np.argwhere(stored if stored.any() else wrong)[0]
@@ -248,18 +239,13 @@ def error_map(
     if got.size > MAPPED:
         return {}
     with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
-        errors = np.abs(got.astype(np.float64) - target.values) / np.maximum(
-            target.tolerance, np.finfo(np.float32).tiny
-        )
+        room = np.maximum(target.tolerance, np.finfo(np.float32).tiny)
+        errors = np.abs(got.astype(np.float64) - target.values) / room
     errors = np.where(np.isfinite(got), errors, np.inf)
     errors = np.where(untouched(target, got, before, written), np.nan, errors)
     errors = np.where(target.right(got), 0.0, errors)
-    found = {
-        "array": target.array.name,
-        "axes": target.array.letters,
-        "shape": list(got.shape),
-        "errors": errors.ravel().tolist(),
-    }
+    found = {"array": target.array.name, "axes": target.array.letters, "shape": list(got.shape)}
+    found["errors"] = errors.ravel().tolist()
     if got.size <= NUMBERED:
         found |= {"got": got.ravel().tolist(), "expected": target.values.ravel().tolist()}
     return found
@@ -277,9 +263,8 @@ def pattern(wrong: np.ndarray, letters: str) -> str:
         return ""
     if wrong.all():
         return "every element"
-    touched = [
-        np.flatnonzero(np.moveaxis(wrong, i, 0).reshape(n, -1).any(axis=1)) for i, n in enumerate(wrong.shape)
-    ]
+    along = (np.moveaxis(wrong, i, 0).reshape(n, -1).any(axis=1) for i, n in enumerate(wrong.shape))
+    touched = [np.flatnonzero(any_there) for any_there in along]
     found = [axis_pattern(*axis) for axis in zip(letters, touched, wrong.shape, strict=True)]
     parts = " and ".join(p for p in found if p)
     if None not in found and int(np.prod([len(t) for t in touched])) == int(wrong.sum()):

@@ -12,11 +12,9 @@ def wrong_line(d: Diagnostic, source: str) -> int:
     """The line to correct, which may precede the one where the compiler noticed; 0 if unknown."""
     if d.column and not d.source[: d.column - 1].strip():
         before = [token for token in read(source).tokens if token.last_line < d.line]
-        if 'expected a ";"' in d.message or (
-            re.search("type name is not allowed|expected an expression", d.message)
-            and before
-            and re.search(r"[\w)\]]$", before[-1].code)
-        ):
+        unfinished = before and re.search(r"[\w)\]]$", before[-1].code)
+        odd = unfinished and re.search("type name is not allowed|expected an expression", d.message)
+        if 'expected a ";"' in d.message or odd:
             return before[-1].last_line if before else d.line
     left = braces_left_open(source)
     return 0 if left < 0 or left > 0 and 'expected a "}"' in d.message else d.line
@@ -47,11 +45,8 @@ def unclosed_brace(source: str) -> str:
     lines = read(source).lines
     for opened, closed, around in pairs(source):
         depth = [len(lines[n - 1]) - len(lines[n - 1].lstrip()) for n in (opened, closed)]
-        if (
-            opened < closed
-            and lines[closed - 1].lstrip().startswith("}")
-            and (depth[0] if around else 0) > depth[1]
-        ):
+        alone = opened < closed and lines[closed - 1].lstrip().startswith("}")
+        if alone and (depth[0] if around else 0) > depth[1]:
             return f"A }} is missing: the one in line {closed} closes the {{ of line {opened}, which is indented further."
     return "A } is missing: every { needs its own }."
 

@@ -13,13 +13,7 @@ from .compile_remedies import is_syntax, remedy
 from .sentences import nth_line, source_line
 
 MOST_ERRORS, MOST_WARNINGS = 3, 2  # messages shown
-CAUSES = (
-    "before its value is set",
-    "has no effect",
-    "assignment",
-    "missing return",
-    "subscript out of range",
-)
+CAUSES = "before its value is set", "has no effect", "assignment", "missing return", "subscript out of range"
 
 
 def compile_error(
@@ -71,13 +65,8 @@ def with_warnings(lines: list[str], warnings: Sequence, source: str, faulted: bo
     """The explanation of a failure, with the compiler's warnings inserted after what happened: its first line, and with a
     fault the sentence after that. The launch may use a constant that the file does not."""
     own = {f'"{name}"' for name in tunables(source)}
-    shown = (
-        w
-        for w in reversed(warnings)
-        if w.severity == "warning"
-        and w.line
-        and not ("never referenced" in w.message and own & {*w.message.split()})
-    )
+    shown = (w for w in reversed(warnings) if w.severity == "warning" and w.line)
+    shown = (w for w in shown if not ("never referenced" in w.message and own & {*w.message.split()}))
     found = list({(w.line, w.message): w for w in shown}.values())[::-1]
     found.sort(key=lambda w: not any(cause in w.message for cause in CAUSES))
     more = []

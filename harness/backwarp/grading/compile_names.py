@@ -66,10 +66,8 @@ def similar(name: str, line: int, source: str, stub: str = "", folders: Sequence
         if ended and (loop := file.piece(ended[-1].scope)).kind == "for_statement" and unbraced(loop):
             return f"{name} belongs to the loop in line {loop.line}, which has no braces: only one statement is in it."
         if ended:
-            return (
-                f"The block in which line {ended[-1].line} declares {name} ends before line {line}: declare it before that "
-                "block."
-            )
+            where = f"The block in which line {ended[-1].line} declares {name} ends before line {line}"
+            return f"{where}: declare it before that block."
         return f"{name} is declared only in line {later[0].line}."
     if given := declared_by(stub, name, here.name if here else ""):
         return f"The stub declares {name} here, and this file does not: put back `{given}`."
@@ -79,10 +77,9 @@ def similar(name: str, line: int, source: str, stub: str = "", folders: Sequence
         return near
     if re.match(rf"\s*{name}\s*=[^=]", text):
         return typed
-    summed = re.match(rf"\s*{name}\s*[-+*/]=", text)
-    return (
-        f"Declare it before the loop, with its type and first value: float {name} = 0.0f;" if summed else ""
-    )
+    if re.match(rf"\s*{name}\s*[-+*/]=", text):
+        return f"Declare it before the loop, with its type and first value: float {name} = 0.0f;"
+    return ""
 
 
 @lru_cache
@@ -137,6 +134,5 @@ def declared_by(stub: str, name: str, function: str) -> str:
 
 def unbraced(loop: Piece) -> bool:
     body = loop.part("body")
-    return bool(body) and (
-        body.kind == "expression_statement" or body.kind == "for_statement" and unbraced(body)
-    )
+    kind = body.kind if body else ""
+    return kind == "expression_statement" or kind == "for_statement" and unbraced(body)

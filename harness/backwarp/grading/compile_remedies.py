@@ -174,14 +174,14 @@ def not_constant(seen: Seen) -> str:
         known = "only at the launch" if launch else "only when the kernel runs"
         if re.match(r"\s*(static )?constexpr\b", seen.d.source):
             return f"{word} is known {known}, so this is no constexpr: write const."
-        if not seen.d.source[: seen.d.column - 1].rstrip().endswith("["):
-            return (
-                f"{word} is known {known}, and here the compiler must know it: write a number or a constexpr."
-            )
-        return (
-            f"{word} is known {known}; the length of an array must be known to the compiler: write a number or a "
-            "constexpr that is large enough."
+        says, is_length = (
+            f"{word} is known {known}",
+            seen.d.source[: seen.d.column - 1].rstrip().endswith("["),
         )
+        if is_length:
+            says += "; the length of an array must be known to the compiler"
+            return f"{says}: write a number or a constexpr that is large enough."
+        return f"{says}, and here the compiler must know it: write a number or a constexpr."
     return ""
 
 
@@ -200,11 +200,8 @@ def not_a_function(seen: Seen) -> str:
 
 
 def no_members(seen: Seen) -> str:
-    return (
-        "{name} is an array, which knows neither length nor shape: the kernel has its sizes as parameters."
-        if seen.is_address()
-        else ""
-    )
+    says = "{name} is an array, which knows neither length nor shape: the kernel has its sizes as parameters."
+    return says if seen.is_address() else ""
 
 
 def not_a_number(seen: Seen) -> str:
@@ -222,11 +219,9 @@ def misspelt_type(seen: Seen) -> str:
         return NO_RESULT
     if re.match(r"\s*(const\s+)?(int|float|unsigned|double)\s+\w+\s*=", seen.d.source):
         return f"Outside of the kernel it is a constant: constexpr {seen.d.source.partition('//')[0].strip()}"
-    return (
-        seen.name
-        and nearest(seen.name, [], seen.rest)
-        or ("A variable is declared with its type, as in int {name} = ..." if seen.name else "")
-    )
+    if not seen.name:
+        return ""
+    return nearest(seen.name, [], seen.rest) or "A variable is declared with its type, as in int {name} = ..."
 
 
 def unclosed(seen: Seen) -> str:
@@ -269,11 +264,9 @@ def without_space(seen: Seen) -> str:
 def twice(seen: Seen) -> str:
     name = (re.search(r'"(\w+)', seen.d.message) or [""] * 2)[1]
     lines = [f.name_line for f in seen.file.functions if f.name == name]
-    return (
-        f"{name} stands twice in this file, in lines {lines[0]} and {lines[1]}: delete one."
-        if len(lines) > 1
-        else ""
-    )
+    if len(lines) < 2:
+        return ""
+    return f"{name} stands twice in this file, in lines {lines[0]} and {lines[1]}: delete one."
 
 
 def wrong_count(seen: Seen) -> str:

@@ -12,6 +12,7 @@ import numpy as np
 from ..cuda.text import CudaText, read
 from ..cuda.values import Values
 from ..devices.virtual.explain.metrics import Request
+from .compare import either
 
 MOST_REQUESTS = 1 << 15
 _VECTOR = re.compile(r"\b(u?(?:char|short|int|long)|float|double)([234])\b")
@@ -29,23 +30,16 @@ def reason(quantity: str, line: int, source: str, requests: Sequence[Request], e
         return _one_by_one(line, requests)
     if "shared" in quantity or "conflict" in quantity or "wavefront" in quantity:
         return _conflicts(line, read(source), requests, excess) if "conflict" in quantity else ""
-    if (
-        "busiest" in quantity
-        or "global" not in quantity
-        and not quantity.startswith(("bytes", "sectors", "wasted"))
-    ):
+    is_far = "global" in quantity or quantity.startswith(("bytes", "sectors"))
+    if "busiest" in quantity or not is_far:
         return ""
     far = [r for r in requests if r.space == "global" and r.kind != "atomic"]
     here = [r for r in far if r.line == line]
     if not here:
         return ""
     file = read(source)
-    return (
-        _split(line, file, here)
-        or _twice(far, line)
-        or _few(line, here)
-        or _small_tile(line, file, here, requests)
-    )
+    ways = _split(line, file, here) or _twice(far, line) or _few(line, here)
+    return ways or _small_tile(line, file, here, requests)
 
 
 def _split(line: int, file: CudaText, here: list[Request]) -> str:
@@ -55,11 +49,8 @@ def _split(line: int, file: CudaText, here: list[Request]) -> str:
     if not wide or max(r.size for r in here) >= wide:
         return ""
     function = file.function_at(line)
-    long = [
-        v
-        for v in file.variables
-        if function and function.whole.holds(v) and " ".join(v.type.split()) in _LONG
-    ]
+    own = (v for v in file.variables if function and function.whole.holds(v))
+    long = [v for v in own if " ".join(v.type.split()) in _LONG]
     why = ""
     if long:
         first = min(long, key=lambda v: v.start)
@@ -82,13 +73,9 @@ def _twice(far: list[Request], line: int) -> str:
     if 4 * len(again) < len(places):
         return ""
     lines = sorted({at for at, a in stores if np.isin(a, again).any()})
-    where = (
-        f"lines {', '.join(map(str, lines[:-1]))} and {lines[-1]}" if len(lines) > 1 else f"line {lines[0]}"
-    )
-    return (
-        f"{len(again):,} of {len(places):,} elements are stored more than once, by {where}: find the value first, then store it"
-        " once."
-    )
+    where = f"line{'s' * (len(lines) > 1)} {either([*map(str, lines)], 'and')}"
+    often = f"{len(again):,} of {len(places):,} elements are stored more than once, by {where}"
+    return f"{often}: find the value first, then store it once."
 
 
 def _few(line: int, here: list[Request]) -> str:
@@ -107,41 +94,27 @@ def _one_by_one(line: int, requests: Sequence[Request]) -> str:
         return ""
     if any((r.addresses >= 0).sum() > 1 for r in here):
         return ""
-    return (
-        f"In each request of line {line}, one lane takes part: one warp after another adds its number. Put the number of each"
-        " warp into a place of its own, and let one warp read all of them with one request."
-    )
+    fact = f"In each request of line {line}, one lane takes part: one warp after another adds its number."
+    return f"{fact} Put the number of each warp into a place of its own, and let one warp read all of them with one request."
 
 
 def _small_tile(line: int, file: CudaText, here: list[Request], requests: Sequence[Request]) -> str:
     """Elements that are read again and again although the block keeps them in shared memory."""
     loads = [np.unique(r.addresses[r.addresses >= 0]) for r in here if r.kind == "load"]
-    filled = sum(
-        (r.addresses >= 0).sum() * r.size for r in requests if r.space == "shared" and r.kind == "store"
-    )
-    if not loads or filled < sum(
-        (r.addresses >= 0).sum() * r.size for r in here
-    ):  # what is loaded goes elsewhere
+    stored = [r for r in requests if r.space == "shared" and r.kind == "store"]
+    filled, read_ = (sum((r.addresses >= 0).sum() * r.size for r in some) for some in (stored, here))
+    if not loads or filled < read_:  # what is loaded goes elsewhere
         return ""
     every = np.concatenate(loads)
     times = len(every) / len(np.unique(every))
     values = Values(file)
-    tiles = [v for v in file.variables if "__shared__" in v.words and v.extents]
-    names = {
-        p.code
-        for v in tiles
-        for e in v.extents
-        if e
-        for p in (e, *e.all("identifier"))
-        if p.code.isidentifier()
-    }
+    extents = [e for v in file.variables if "__shared__" in v.words for e in v.extents if e]
+    names = {p.code for e in extents for p in (e, *e.all("identifier")) if p.code.isidentifier()}
     sizes = [f"{name} = {values.named(name)}" for name in sorted(names) if values.named(name)]
     if times < _OFTEN or not sizes:
         return ""
-    return (
-        f"Line {line} reads each element {times:.3g} times, once for every tile that needs it: larger tiles share more"
-        f" ({', '.join(sizes)})."
-    )
+    fact = f"Line {line} reads each element {times:.3g} times, once for every tile that needs it"
+    return f"{fact}: larger tiles share more ({', '.join(sizes)})."
 
 
 # -- bank conflicts ------------------------------------------------------------------------------------------
@@ -150,10 +123,8 @@ def _small_tile(line: int, file: CudaText, here: list[Request], requests: Sequen
 def _conflicts(line: int, file: CudaText, requests: Sequence[Request], excess: float) -> str:
     """Which lanes meet in a bank, and the length of a row that keeps them apart, if there is one."""
     values = Values(file)
-    tiles = {
-        v.name: values.extents(v) for v in file.variables if "__shared__" in v.words and len(v.extents) > 1
-    }
-    tiles = {name: shape for name, shape in tiles.items() if len(shape) > 1}
+    shared = [v for v in file.variables if "__shared__" in v.words and len(v.extents) > 1]
+    tiles = {v.name: shape for v in shared if len(shape := values.extents(v)) > 1}
     array = next((name for name in tiles if file.subscripts(name, line)), "")
     at = {n for n in range(1, len(file.lines) + 1) if array and file.subscripts(array, n)}
     alone = {n for n in at if not any(file.subscripts(other, n) for other in tiles if other != array)}
@@ -164,11 +135,10 @@ def _conflicts(line: int, file: CudaText, requests: Sequence[Request], excess: f
     variable = next(v for v in file.variables if v.name == array)
     size, pitch = values.size_of(variable.type), tiles[array][-1]
     start, count = min(a.min() for a in known) // 16 * 16, int(np.prod(tiles[array]))
-    near = [
-        r
-        for r in near
-        if ((r.addresses < 0) | (r.addresses >= start) & (r.addresses < start + size * count)).all()
+    outside = [
+        (r.addresses >= 0) & ((r.addresses < start) | (r.addresses >= start + size * count)) for r in near
     ]
+    near = [r for r, beyond in zip(near, outside, strict=True) if not beyond.any()]
     worst = max((r for r in near if r.line == line), key=lambda r: _passes(r.addresses, r.size), default=None)
     if worst is None or size != _WORD or _passes(worst.addresses, worst.size) < 2:
         return ""
@@ -184,12 +154,10 @@ def _conflicts(line: int, file: CudaText, requests: Sequence[Request], excess: f
     least = sum(len({lane * r.size // 128 for lane in np.flatnonzero(r.addresses >= 0)}) for r in near)
     if now - best[pad] >= min(max(excess, 1), (now - least) / 2):  # there may be more in another array
         return f"{fact}: with rows of {pitch + pad} words instead of {pitch} in {array}, {now - best[pad]:,} of the conflicts are gone."
-    aligned = f" (its reads of {step} words at once need rows that are a multiple of {step} words long)" * (
-        step > 1
-    )
+    aligned = f" (its reads of {step} words at once need rows that are a multiple of {step} words long)"
     return (
-        f"{fact}. Longer rows of {array} do not help{aligned}: change how the lanes share the elements, or store a row's words in"
-        " another order, such as the column XOR a part of the row's number (a swizzle)."
+        f"{fact}. Longer rows of {array} do not help{aligned * (step > 1)}: change how the lanes share the elements, or store a "
+        "row's words in another order, such as the column XOR a part of the row's number (a swizzle)."
     )
 
 

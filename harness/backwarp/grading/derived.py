@@ -189,9 +189,8 @@ class Axes:
         if not self.reach.few_blocks:
             return self.blocks
         sizes = {n: dict.fromkeys(b[n] for b in self.blocks) for n in self.blocks[0]}
-        every = [
-            dict(zip(sizes, some, strict=True)) for some in islice(product(*sizes.values()), MOST_SHAPES)
-        ]
+        shapes = islice(product(*sizes.values()), MOST_SHAPES)
+        every = [dict(zip(sizes, shape, strict=True)) for shape in shapes]
         return sorted(every, key=lambda block: self.time(self.base | {axis: extent} | block))
 
     def time(self, dims: Dims) -> float:
@@ -228,11 +227,8 @@ class Axes:
     def divisors(self) -> list[tuple[str, str]]:
         """(n, of): what is no axis, and divides several in every case, as groups divide both numbers of channels."""
         axes = [n for n in self.axes if n in self.base]
-        found = {
-            n: [m for m in axes if self.always(n, m, lambda a, b: b % a == 0)]
-            for n in self.numbers
-            if n not in axes
-        }
+        others = [n for n in self.numbers if n not in axes]
+        found = {n: [m for m in axes if self.always(n, m, lambda a, b: b % a == 0)] for n in others}
         return [(n, m) for n, of in found.items() if len(of) > 1 for m in of]
 
     @cached_property
@@ -257,12 +253,11 @@ class Axes:
     def large(self) -> Iterator[tuple[str, Dims]]:
         """For every whole number that is no axis, as a stride: the case with the least work in which it is large, and
         matters."""
-        scalars = {
-            p.name if p.value is None else p.value for p in self.kernel.params if isinstance(p, Scalar)
-        }
+        scalars = [p for p in self.kernel.params if isinstance(p, Scalar)]
+        given = {p.name if p.value is None else p.value for p in scalars}
         for name in self.numbers:
             counts = max(self.values[name]) > 1  # others say whether something is so
-            if counts and name in scalars and name not in self.axes and (dims := self.largest(name)):
+            if counts and name in given and name not in self.axes and (dims := self.largest(name)):
                 yield name, dims
 
     def largest(self, name: str) -> Dims:
@@ -307,20 +302,16 @@ class Axes:
     def least(self, axis: str) -> Dims:
         """The case with the least work in which an axis is long, and read to its end if there is one; {} if none is long."""
         found: Dims = {}
-        most = (
-            max((d.get(axis, 0) for d in self.declared), default=0) if axis in self.axes else self.enough - 1
-        )
+        most = max((d.get(axis, 0) for d in self.declared), default=0)
+        most = most if axis in self.axes else self.enough - 1
         lengths = (n for n in self.reach.lengths if n > most or n >= self.enough)
         for extent, block in ((n, block) for n in lengths for block in self.shapes_of_blocks(axis, n)):
             for counts in ((0, 1), (2,)):
                 tried = [dims | block for dims in self.increased(axis, extent, counts)]
                 works = [self.work(dims, axis, extent) for dims in tried]
                 least = min(filter(None, works), default=0)
-                ranked = (
-                    (work > MORE * least, self.long_numbers(tried[i]), work, -i)
-                    for i, work in enumerate(works)
-                    if work
-                )
+                some = ((work, i) for i, work in enumerate(works) if work)
+                ranked = ((work > MORE * least, self.long_numbers(tried[i]), work, -i) for work, i in some)
                 for *_, i in sorted(ranked):
                     small = next(islice(self.increased(axis, TRIED, counts), -i, None))
                     if self.has_reference(small):
@@ -365,10 +356,8 @@ class Axes:
             and all(full[n] <= 2 * LONG[0] for n in self.kernel.short)
         )
         whole = all(dims[n] % gcd(*self.values[n]) == 0 for n in self.axes if n in dims)
-        fits = (
-            related and whole and full.get(axis, 0) >= extent and min(min(a.shape(full)) for a in sizes) > 0
-        )
-        most = self.reach.elements
+        there = full.get(axis, 0) >= extent and min(min(a.shape(full)) for a in sizes) > 0
+        fits, most = related and whole and there, self.reach.elements
         if not fits or sum(sizes.values()) > most or any(0 < a.most < n for a, n in sizes.items()):
             return 0
         threads = threads_of(self.kernel, full, self.t, self.shared)
@@ -405,10 +394,8 @@ class Axes:
     def is_read(self, dims: Dims, axis: str) -> bool:
         """Whether the second half of each input along an axis matters: with a stride as long as the image, it does not."""
         case = Case("small", dims)
-        full, arrays = (
-            self.puzzle.full_dims(case),
-            reference_arrays(make_inputs(self.puzzle, case, self.kernel)),
-        )
+        full = self.puzzle.full_dims(case)
+        arrays = reference_arrays(make_inputs(self.puzzle, case, self.kernel))
         right = outputs_of(self.kernel, self.kernel.reference(arrays, dict(full)), full)
         for a in self.kernel.arrays:
             sizes = [size for _, size in a.axes]
@@ -512,11 +499,8 @@ def scales_of(puzzle: Puzzle, kernel: Kernel) -> Scales | None:
 
 def base_of(puzzle: Puzzle, kernel: Kernel) -> Case | None:
     """The largest of the small cases with random values; one of all kernels, if there is any."""
-    fits = [
-        c
-        for c in puzzle.cases
-        if kernel in puzzle.kernels_of(c) and (c.values, c.check) == ("normal", "reference")
-    ]
+    own = [c for c in puzzle.cases if kernel in puzzle.kernels_of(c)]
+    fits = [c for c in own if (c.values, c.check) == ("normal", "reference")]
     plain = [c for c in fits if not (c.inputs or c.special or c.stress or c.hidden or c.draw)]
     small = [c for c in plain if size_of(puzzle, c) <= SMALL] or plain[:1]
     return max(small, key=lambda c: (not c.kernels, size_of(puzzle, c)), default=None)

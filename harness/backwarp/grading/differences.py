@@ -45,10 +45,9 @@ def named_alike(mine: Function, right: Function) -> Names:
     names = {v.name: own.name for v, own in zip(right.parameters, mine.parameters)}
     own, theirs = _locals(mine), _locals(right)
     at, there = mine.body.tokens, right.body.tokens
-    same = _matcher(
-        at, dict.fromkeys(own, ""), there, names | dict.fromkeys(theirs, "")
-    ).get_matching_blocks()
-    pairs = [(there[b + i].code, at[a + i].code) for a, b, size in same for i in range(size)]
+    matcher = _matcher(at, dict.fromkeys(own, ""), there, names | dict.fromkeys(theirs, ""))
+    same = ((a + i, b + i) for a, b, size in matcher.get_matching_blocks() for i in range(size))
+    pairs = [(there[b].code, at[a].code) for a, b in same]
     used = Counter((name, alike) for name, alike in pairs if name in theirs and alike in own)
     for (name, alike), _ in sorted(used.items(), key=lambda item: (-item[1], item[0][0] != item[0][1])):
         if name not in names and alike not in names.values():
@@ -58,9 +57,8 @@ def named_alike(mine: Function, right: Function) -> Names:
 
 def _matcher(mine: Sequence[Piece], own: Names, right: Sequence[Piece], theirs: Names) -> SequenceMatcher:
     """A matcher of words, with variables renamed."""
-    return SequenceMatcher(
-        None, [_named(t, own) for t in mine], [_named(t, theirs) for t in right], autojunk=False
-    )
+    words = ([_named(t, names) for t in tokens] for tokens, names in ((mine, own), (right, theirs)))
+    return SequenceMatcher(None, *words, autojunk=False)
 
 
 def _named(token: Piece, names: Names) -> str:
@@ -88,9 +86,8 @@ def _between(mine: Sequence[Piece], right: Sequence[Piece], names: Names) -> Ite
         if kind == "equal":
             continue
         if kind != "replace":  # report whole statements, not `; f()` before a `;`
-            by = (
-                _shift(theirs[start:], end - start) if kind == "insert" else _shift(own[first:], last - first)
-            )
+            words, size = (theirs[start:], end - start) if kind == "insert" else (own[first:], last - first)
+            by = _shift(words, size)
             first, last, start, end = first + by, last + by, start + by, end + by
         after = "".join(_gap(right, i) * (i > start) + theirs[i] for i in range(start, end))
         ends = end > start and theirs[end - 1] in (";", "}")

@@ -65,9 +65,8 @@ def explained(
         verdict.lines += map(str, found)
     if again and verdict.diagnosis == "race":
         verdict.timeline = race_timeline.timeline(puzzle, source, shown, setup, verdict.seed)
-    great = (
-        shown is (begun or failed)[0] and shown.case.stress and shown.kind in ("fault", "wrong", "unwritten")
-    )
+    ran = shown.kind in ("fault", "wrong", "unwritten")
+    great = shown is (begun or failed)[0] and shown.case.stress and ran
     if great and not any(o.kernel is shown.kernel and o.same_writes for o in outcomes):
         verdict.lines.append(sentences.great_sizes(shown.case))
     return verdict
@@ -76,11 +75,8 @@ def explained(
 def is_refuted(finding: Finding, accesses: list[Finding]) -> bool:
     """Whether what results look like is a wrong place in an array, and the accesses are wrong in another array."""
     arrays = {a.facts["array"] for a in accesses if a.facts["kind"] != "missing"}
-    return (
-        bool(arrays)
-        and finding.kind in ("other_steps", "other_place")
-        and finding.facts["array"] not in arrays
-    )
+    is_place = finding.kind in ("other_steps", "other_place")
+    return bool(arrays) and is_place and finding.facts["array"] not in arrays
 
 
 def values_behind(puzzle: Puzzle, source: str, shown: Outcome, setup: Setup, seed: int) -> list[Finding]:

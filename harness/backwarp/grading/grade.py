@@ -181,9 +181,8 @@ def judge(
         return found
     first = found.lines[0].rstrip(".") if found.lines else found.kind
     again.notes.append(f"Failed on {found.device}: {first}. The virtual GPU ran it again for the diagnosis.")
-    return replace(
-        again, device=found.device, device_kind=found.device_kind, device_reason=found.device_reason
-    )
+    about = ("device", "device_kind", "device_reason")
+    return replace(again, **{name: getattr(found, name) for name in about})
 
 
 def on_device(
@@ -226,9 +225,7 @@ def on_device(
         if verdict.status == FAILED:
             from .compile_errors import with_warnings
 
-            in_full = all(
-                s.module is None for s in setups[1:]
-            )  # what is right there runs in the next build too
+            in_full = all(s.module is None for s in setups[1:])  # what is right there runs in the next build
             if first.kind == "cpu" and in_full and options.seed == seed_of(source):
                 verdict.look = look.command(puzzle, source, outcomes[:done], verdict)
             verdict.lines = with_warnings(verdict.lines, warnings, source, bool(verdict.fault))
@@ -299,13 +296,10 @@ def through_gates(
     if not failed:
         return replace(verdict, lines=[gates.sentence(m) for m in measures if m.idea])
     first = failed[0]
-    verdict = replace(
-        verdict, status=FAILED, kind="slow", case=first.case, dims=first.dims, kernel=first.kernel
-    )
-    verdict.lines = gates.explain(failed[0], source, requests)
-    if len(failed) > 1:
-        verdict.lines.append(gates.sentence(failed[1]))
-    verdict.hint, verdict.next = failed[0].hint, f"backwarp profile {puzzle.number}"
+    verdict = replace(verdict, status=FAILED, kind="slow", lines=gates.explain(first, source, requests))
+    verdict.lines += [gates.sentence(second) for second in failed[1:2]]
+    verdict.case, verdict.dims, verdict.kernel = first.case, first.dims, first.kernel
+    verdict.hint, verdict.next = first.hint, f"backwarp profile {puzzle.number}"
     return verdict
 
 
@@ -371,10 +365,8 @@ def run_cases(puzzle: Puzzle, setup: Setup, trials: list[Trial], t: Tunables, op
 
     Returns how many trials were completed.
     """
-    pace, cases = (
-        trials[0].pace,
-        list({id(trial.outcome.case): trial.outcome.case for trial in trials}.values()),
-    )
+    pace = trials[0].pace
+    cases = list({id(trial.outcome.case): trial.outcome.case for trial in trials}.values())
     for done, trial in enumerate(trials):
         if done and pace.left() <= 0:
             return done
@@ -408,10 +400,8 @@ def conclude(
 ) -> Verdict:
     """The verdict on all outcomes; it explains the first failing case, which is the smallest. setup: where that may run again,
     to be looked into."""
-    results = [
-        CaseResult(o.case.name, o.case.dims, o.kernel.name, FAILED if o.kind else PASSED, o.kind)
-        for o in outcomes
-    ]
+    seen = ((o.case, o.kernel.name, FAILED if o.kind else PASSED, o.kind) for o in outcomes)
+    results = [CaseResult(case.name, case.dims, *rest) for case, *rest in seen]
     results += [CaseResult(case.name, case.dims, kernel.name, SKIPPED) for case, kernel in skipped]
     verdict.cases, verdict.case_total = results, len(puzzle.cases)
     verdict.counters = {f"{o.kernel.name}/{o.case.name}": o.counters for o in outcomes if o.counters}

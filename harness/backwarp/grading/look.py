@@ -32,9 +32,8 @@ def command(puzzle: Puzzle, source: str, outcomes: Sequence[Outcome], verdict: V
     if shown.mismatches:
         first = shown.mismatches[0]
         with suppress(Spent):
-            terms = of_element(
-                shown.kernel, puzzle.full_dims(shown.case), shown.observation.arrays, first.array, 0
-            )
+            dims, arrays = puzzle.full_dims(shown.case), shown.observation.arrays
+            terms = of_element(shown.kernel, dims, arrays, first.array, 0)
             verb = verb if terms is None or puzzle.is_hopper else "trace"
         alone = verb == "trace" and len(shown.kernel.outputs) == 1
         index = first.first.index if alone else f"{first.array}[{first.first.index}]"

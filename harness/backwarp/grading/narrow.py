@@ -35,10 +35,8 @@ _SHORT = re.compile(
 _OF_BYTES, _WIDENS = re.compile(r"cvt\.[us]\d+\.[us]8"), re.compile(r"cvt\.[us](?:32|64)\.[us](?:8|16)")
 _MULTIPLIED = re.compile(r"(?:mul|mad)24\..*")  # numbers of 24 bits
 _FIELD = re.compile(r"bf[ei]\.|prmt\.|call (?:__byte_perm|__funnelshift)")
-_TO_FLOAT, _TO_WHOLE = (
-    r"cvt(?:\.\w+)*\.f(?:16|32)\.[us]\d+",
-    re.compile(r"cvt(?:\.\w+)*\.(?:[us]\d+\.f(?:16|32)|f64\.f32)"),
-)
+_TO_FLOAT = re.compile(r"cvt(?:\.\w+)*\.f(?:16|32)\.[us]\d+")
+_TO_WHOLE = re.compile(r"cvt(?:\.\w+)*\.(?:[us]\d+\.f(?:16|32)|f64\.f32)")
 _TEST, _REGISTER = re.compile(r"setp\..*\.f(?:16|32)"), re.compile(r"%[a-z]+\d+")
 _ARRAY = re.compile(r"^\s*(?:\.\w+ )?\.(?:shared|local|global|const)\b.*\.[bus]8\s+\w+\[(\d+)\]", re.M)
 _NUMBER = re.compile(r"(?<![\w.%$\[+])\d+(?![\w\]])")
@@ -79,12 +77,7 @@ def grows(puzzle: Puzzle, kernel: Kernel, case: Case, t: Tunables, module) -> bo
             numbers.set(-1)
             start(trial, setup, 1, {p.name: place(setup.device, p, trial) for p in kernel.passed})
             found.append(numbers.get()[[min(line, reached.LINES - 1) for line in case.narrow[1:]]])
-    except (
-        BackwarpError,
-        ArithmeticError,
-        ValueError,
-        LookupError,
-    ):  # there is no such case, or it ends in a fault
+    except (BackwarpError, ArithmeticError, ValueError, LookupError):  # no such case, or it ends in a fault
         return True
     return (found[0] != found[1]).any() or (found[0] < 0).any()
 
@@ -168,7 +161,7 @@ def _in_floats(code: list[tuple[int, str, str]]) -> Iterator[int]:
             elif op.startswith("ld.param.b") and "[retval" in operands:
                 called |= {at} if given else set()
                 given = False
-            elif result.startswith("%f") and (re.fullmatch(_TO_FLOAT, op) or not whole.isdisjoint(used)):
+            elif result.startswith("%f") and (_TO_FLOAT.fullmatch(op) or not whole.isdisjoint(used)):
                 whole.add(result)
     for at, (line, op, operands) in enumerate(code):
         used = _REGISTER.findall(operands)

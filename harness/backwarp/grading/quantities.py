@@ -31,9 +31,8 @@ class Quantity:
 
 
 def _excess(*kinds: str) -> Callable[[dict], float]:
-    return lambda n: sum(
-        n.get(f"global_{k}_sectors", 0) - n.get(f"global_{k}_sectors_ideal", 0) for k in kinds
-    )
+    names = [f"global_{kind}_sectors" for kind in kinds]
+    return lambda n: sum(n.get(name, 0) - n.get(f"{name}_ideal", 0) for name in names)
 
 
 def _sectors(n: dict) -> float:

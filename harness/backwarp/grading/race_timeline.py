@@ -116,10 +116,8 @@ def from_fault(fault: KernelFault | None, source: str, record: Record | None) ->
     array, offset = record.place(fault.address)
     whos = [record.who_of(p.thread, p.block) for p in places]
     own = [events_of(record, who, array, offset) for who in whos]  # all that the two threads do
-    racing = [
-        [s for s in of_thread if s.here and s.line == p.line and s.access == p.access]
-        for of_thread, p in zip(own, places, strict=True)
-    ]
+    sides = zip(own, places, strict=True)
+    racing = [[s for s in all_ if s.here and (s.line, s.access) == (p.line, p.access)] for all_, p in sides]
     together = whos[0] >> 10 == whos[1] >> 10
     pairs = [(a, b) for a in racing[0] for b in racing[1] if a.interval == b.interval or not together]
     if not pairs:
@@ -184,10 +182,8 @@ def missing(pair: tuple, own: list[list], events: list, together: bool, fault: K
         return {"kind": "signal", "signal": True}
     if fault.no_barrier:
         return {"kind": "one thread", "lines": lines, "updates": updates}
-    passes = [
-        sum(s.what == racing.what and s.at <= racing.at for s in steps)
-        for racing, steps in zip(pair, own, strict=True)
-    ]
+    sides = zip(pair, own, strict=True)
+    passes = [sum(s.what == racing.what and s.at <= racing.at for s in steps) for racing, steps in sides]
     if a.line == b.line and passes[0] == passes[1]:
         changing = {s.who for s in events if s.line == a.line and s.access != "read"}
         if {a.who, b.who} <= changing:

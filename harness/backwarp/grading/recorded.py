@@ -150,11 +150,11 @@ class _Runs:
         if not outcome.record:
             raise CourseError(f"{kernel.name} cannot be launched: {outcome.error or ' '.join(outcome.lines)}")
         raced = [f for f in outcome.same_writes if f.severity != "note"]
-        about = [
-            (f"{m.array}[{m.first.index}]", (m.first.got, m.first.expected))
-            for m in (result.mismatches if result else ())
-        ]
-        return _Run((case, kernel), trial, outcome.error or next(iter(raced), None), *about[:1] and about[0])
+        first = next(iter(result.mismatches if result else ()), None)
+        about = (
+            (f"{first.array}[{first.first.index}]", (first.first.got, first.first.expected)) if first else ()
+        )
+        return _Run((case, kernel), trial, outcome.error or next(iter(raced), None), *about)
 
     def first_to_fail(self, pairs: list[tuple[Case, Kernel]]) -> _Run:
         """Else the first. Of several, only small cases are tried."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import permutations
 
 import numpy as np
 
@@ -109,14 +110,11 @@ class Outcome:
     stdout: str = ""
     stdout_dropped: int = 0
     notes: list[str] = field(default_factory=list)
-    same_writes: list[KernelFault] = field(
-        default_factory=list
-    )  # several threads wrote one value to one element
+    # several threads wrote one value to one element
+    same_writes: list[KernelFault] = field(default_factory=list)
     counters: dict = field(default_factory=dict)
     requests: list = field(default_factory=list)  # metrics.Request, where the device keeps them
-    record: dict | None = (
-        None  # of the last launch, where the device keeps one: see devices/virtual/run/record
-    )
+    record: dict | None = None  # of the last launch, where the device keeps one: devices/virtual/run/record
 
     @property
     def timed_out(self) -> bool:
@@ -167,10 +165,8 @@ class Trial:
             return
         except (ArithmeticError, ValueError, TypeError) as e:
             named = ", ".join(f"{name} = {value}" for name, value in t.items()) or "this"
-            self.outcome.kind, self.outcome.lines = (
-                "tunable",
-                [f"no launch can be computed with {named}: {e}"],
-            )
+            self.outcome.kind = "tunable"
+            self.outcome.lines = [f"no launch can be computed with {named}: {e}"]
             return
         self.arrays, self.targets = given(puzzle, case, kernel, seed)
 
@@ -186,9 +182,8 @@ class Trial:
             if self.runs[0].turns and not self._run(setup, setup.schedules[0], turns=False):
                 return
         first, outcome = self.runs[0], self.outcome
-        outcome.observation = Observation(
-            outcome.case, self.dims, self.arrays, self.targets, first.results, first.before, first.written
-        )
+        given, written = (self.dims, self.arrays, self.targets), (first.results, first.before, first.written)
+        outcome.observation = Observation(outcome.case, *given, *written)
         weigh(self.runs, self.targets, outcome)
         raced = [f for f in outcome.same_writes if f.severity != "note"]
         if raced and not outcome.kind:
@@ -316,9 +311,8 @@ def spoiled(
             if len(changed):
                 at = tuple(changed[0])
                 index = axis_index(p.letters, at)
-                return "input-changed", sentences.input_changed(
-                    p.name, index, arrays[p.name][at].item(), now[at].item()
-                )
+                values = arrays[p.name][at].item(), now[at].item()
+                return "input-changed", sentences.input_changed(p.name, index, *values)
     return None
 
 
@@ -329,24 +323,17 @@ def weigh(runs: list[LaunchResult], targets: tuple[Expected, ...], outcome: Outc
         return
     outcome.mismatches = failed[0].mismatches
     seen = failed[0]
-    outcome.observation = replace(
-        outcome.observation, results=seen.results, before=seen.before, written=seen.written
-    )
+    about = dict(results=seen.results, before=seen.before, written=seen.written)
+    outcome.observation = replace(outcome.observation, **about)
     odd = next((run for run in runs if not same(run, failed[0], targets)), None)
     alone = next((run for run in runs if run.setup is failed[0].setup and not run.turns), None)
     if failed[0].turns and alone and not same(alone, failed[0], targets):
         outcome.kind = "schedule"
-        outcome.findings = [
-            Finding.of("come_between", *(failed[0].turns if len(failed[0].turns) == 1 else ()))
-        ]
+        turns = failed[0].turns
+        outcome.findings = [Finding.of("come_between", *(turns if len(turns) == 1 else ()))]
     elif odd:
-        builds = [run.setup for run in runs]
-        same_build = any(
-            not same(a, b, targets)
-            for a in runs
-            for b in runs
-            if a.setup is b.setup and builds.count(a.setup) > 1
-        )
+        pairs = permutations(runs, 2)
+        same_build = any(not same(a, b, targets) for a, b in pairs if a.setup is b.setup)
         outcome.kind = "schedule"
         how = "gpu" if odd.setup.device.kind == "gpu" else "order" if same_build else "build"
         outcome.findings = [Finding.of("schedule", how=how)]

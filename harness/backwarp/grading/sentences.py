@@ -54,6 +54,15 @@ WORDS = {  # for kinds of faults
 }
 
 
+NAN_EXPECTED = (
+    "nan is expected, since an input is one: is it lost in a comparison? x > y is false where one is nan."
+)
+NOT_A_NUMBER = (
+    "nan is not a number: the result of 0/0, for example, or of reading memory that was never written."
+)
+INFINITY = "inf is infinity: the result of a division by 0, of log(0), or of a number too large for its type."
+
+
 def source_line(number: int, text: str, column: int = 0) -> list[str]:
     """`    17 | code` and a caret under `column` (from 1; 0: under the first character). Of a long line, what is around it."""
     code = text.rstrip("\r\n").expandtabs(4)
@@ -100,15 +109,12 @@ def fault(
     lines += source_line(found.line, text, 0 if divided else at)
     element = f"{found.array}[{found.index}]" if found.array.isidentifier() and found.index else ""
     if element and not found.before and element not in found.explanation:
-        lines.append(
-            f"The element is {element}"
-            + (f"; {found.array} has the shape {found.shape}." if found.shape else ".")
-        )
+        shape = f"; {found.array} has the shape {found.shape}" * bool(found.shape)
+        lines.append(f"The element is {element}{shape}.")
     lines.append(found.fact if fact_only else found.explanation)
     if divided:
-        lines.append(
-            f"{found.array} is the whole dynamic shared memory here: the access may belong to another pointer into it."
-        )
+        whole = f"{found.array} is the whole dynamic shared memory here"
+        lines.append(f"{whole}: the access may belong to another pointer into it.")
     if found.other and found.other.line != found.line:
         other = column(found.other.line, source, called or found.array)
         lines += source_line(found.other.line, nth_line(source, found.other.line), other)
@@ -131,10 +137,8 @@ def others(found: KernelFault) -> list[str]:
     again = {lines_of_race(f) for f in more if key(f) == key(found)} - {lines_of_race(found)}
     lines = []
     if found.array and again:
-        one = len(again) == 1
-        lines.append(
-            f"{len(again)} further pair{'s' * (not one)} of lines race{'s' * one} for {found.array}."
-        )
+        does = "pair of lines races" if len(again) == 1 else "pairs of lines race"
+        lines.append(f"{len(again)} further {does} for {found.array}.")
     rest = list({key(f): f for f in reversed(more) if key(f) != key(found)}.values())[::-1]
     for says, follows in (("Also", False), ("Probably a consequence", True)):
         kinds = [f for f in rest if f.follows == follows]
@@ -170,11 +174,7 @@ def surplus_thread(
 
     Nothing if the kernel's threads wait for one another: then they have more to do than one element.
     """
-    if (
-        fault.kind not in ("out-of-bounds", "uninitialised-read")
-        or fault.thread is None
-        or fault.block is None
-    ):
+    if fault.kind not in ("out-of-bounds", "uninitialised-read") or None in (fault.thread, fault.block):
         return []
     text = read(source).function(kernel.name)
     if text is None or any(is_barrier(name) for name, _ in text.calls()):
@@ -275,11 +275,9 @@ def missing_kernel(puzzle: Puzzle, kernel: Kernel, file: str, defined: Sequence[
     else:
         says = f"{file} does not define the kernel {kernel.name}; it defines {', '.join(defined[:5])}."
     spare = [name for name in defined if name not in {k.name for k in puzzle.kernels}]
-    near = difflib.get_close_matches(kernel.name, spare, n=1, cutoff=0.6)
-    remedy = (
-        f"Rename {near[0]} to {kernel.name}." if near else f"It must read: __global__ void {kernel.signature}"
-    )
-    return [says, remedy]
+    if near := difflib.get_close_matches(kernel.name, spare, n=1, cutoff=0.6):
+        return [says, f"Rename {near[0]} to {kernel.name}."]
+    return [says, f"It must read: __global__ void {kernel.signature}"]
 
 
 def missing_constant(p: Array, file: str) -> list[str]:
@@ -298,10 +296,8 @@ def signature(kernel: Kernel, sizes: Sequence[int]) -> list[str]:
         says = f"{kernel.name} has {found} parameter{'s' * (found != 1)} instead of {wanted}."
     else:
         number = next(i for i, p in enumerate(kernel.params) if param_size(p) != sizes[i])
-        p, size = kernel.params[number], sizes[number]
-        says = (
-            f"Parameter {number + 1} of {kernel.name} has {size} bytes; {p.declaration} has {param_size(p)}."
-        )
+        p = kernel.params[number]
+        says = f"Parameter {number + 1} of {kernel.name} has {sizes[number]} bytes; {p.declaration} has {param_size(p)}."
     return [says, f"The signature must be: {kernel.signature}"]
 
 
@@ -348,19 +344,13 @@ def mismatch(
         elif explained:
             pass
         elif m.first.expected != m.first.expected:
-            lines.append(
-                "nan is expected, since an input is one: is it lost in a comparison? x > y is false where one is nan."
-            )
+            lines.append(NAN_EXPECTED)
         elif special:  # what is not finite may come from an input
             pass
         elif m.first.got != m.first.got:
-            lines.append(
-                "nan is not a number: the result of 0/0, for example, or of reading memory that was never written."
-            )
+            lines.append(NOT_A_NUMBER)
         elif abs(m.first.got) == math.inf:
-            lines.append(
-                "inf is infinity: the result of a division by 0, of log(0), or of a number too large for its type."
-            )
+            lines.append(INFINITY)
     if len(wrong) > 1:
         others = ", ".join(f"{o.array} ({o.count} of {o.total})" for o in wrong[1:])
         lines.append(f"Also wrong: {others}.")
@@ -389,9 +379,8 @@ def great_sizes(case: Case) -> str:
     if case.narrow:
         kind, *lines = case.narrow
         where = either([f"line {n}" for n in lines[:LISTED]], "and") + ", ..." * (len(lines) > LISTED)
-        kept = {"short": "16 bits or fewer", "24 bits": "24 bits or fewer"}.get(
-            kind, "a float, which has every whole number up to 16,777,216 only"
-        )
+        kept = {"short": "16 bits or fewer", "24 bits": "24 bits or fewer"}
+        kept = kept.get(kind, "a float, which has every whole number up to 16,777,216 only")
         return f"Every smaller case is right. This one has {case.note}, and the file keeps a whole number in {kept}: see {where}."
     return (
         f"Every smaller case is right. This one has {case.note}: does the kernel assume a certain size, "

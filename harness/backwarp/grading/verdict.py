@@ -69,9 +69,7 @@ class Verdict:
     notes: list[str] = field(default_factory=list)
     next: str = ""
     look: str = ""  # the command that shows the run line by line, or what an element is the sum of
-    numbers: list[dict[str, Any]] = field(
-        default_factory=list
-    )  # of a tiny case that was asked for: look.numbers
+    numbers: list[dict[str, Any]] = field(default_factory=list)  # of a tiny case that was asked for: see look
     diagnostics: list[dict[str, Any]] = field(default_factory=list)
     fault: dict[str, Any] | None = None
     mismatches: list[dict[str, Any]] = field(default_factory=list)
@@ -83,9 +81,7 @@ class Verdict:
     cases: list[CaseResult] = field(default_factory=list)
     stdout: str = ""
     stdout_dropped: int = 0
-    counters: dict[str, dict[str, Any]] = field(
-        default_factory=dict
-    )  # "kernel/case" -> the device's counters
+    counters: dict[str, dict[str, Any]] = field(default_factory=dict)  # of the device, by "kernel/case"
     gates: list[dict[str, Any]] = field(default_factory=list)  # gates.Measure, if the results are right
     # single changes of the file that make every case pass, best first: line, column, before, after, kind
     repair: list[dict[str, Any]] = field(default_factory=list)

@@ -28,9 +28,8 @@ class GradingProcess:
         """The verdict on a kernel file; its status is "error" if the process did not survive."""
         try:
             self._child = self._child or Child("backwarp.grading.worker")
-            return self._child.ask(
-                "grade", (str(puzzle.root), puzzle.id, str(path), self.device, self.seed), SECONDS
-            )
+            what = str(puzzle.root), puzzle.id, str(path), self.device, self.seed
+            return self._child.ask("grade", what, SECONDS)
         except BackwarpError as error:
             return _nothing(puzzle, path, str(error))
         except TimeoutError:

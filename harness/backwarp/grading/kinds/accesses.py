@@ -19,11 +19,8 @@ def _wrong_access(*lines: int, line: int, **facts: Any) -> str:
         "read": "For {output}, line {line} reads {found}{through}, and never {right}",
         "read in vain": "For {output}, line {line} reads {found}{through}, which it does not depend on",
     }[facts["kind"] if facts["right"] else "read in vain"]
-    through = (
-        f" from what line {facts['filled']} stores"
-        if facts["kind"] != "twice" and facts["filled"] not in (0, line)
-        else ""
-    )
+    is_tile = facts["kind"] != "twice" and facts["filled"] not in (0, line)
+    through = f" from what line {facts['filled']} stores" * is_tile
     text = in_case(facts["case"], text.format(**facts, line=line, through=through))
     places = list(dict.fromkeys(str(n) for n in facts["set_in"] if n != line))
     where = f" (line{'s' * (len(places) > 1)} {either(places, 'and')})" if places else ""
@@ -31,15 +28,10 @@ def _wrong_access(*lines: int, line: int, **facts: Any) -> str:
         moves = f"a step of {facts['variable']} moves by {facts['step']} elements in {facts['array']}{where}"
         return f"{text}: {moves}; it should move by {facts['right_step']}."
     if facts["warps"]:
-        cause = (
-            f"its {facts['axis']} comes from {facts['variable']}{where} there"
-            if where
-            else "it stores elsewhere than it should"
-        )
-        either_way = (
-            f"either line {line} lacks what tells warps apart, or line {facts['filled']} is wrong: {cause}"
-        )
-        return f"{text}. All warps read the same places there: {either_way}."
+        own = f"its {facts['axis']} comes from {facts['variable']}{where} there"
+        cause = f"line {facts['filled']} is wrong: {own if where else 'it stores elsewhere than it should'}"
+        same = "All warps read the same places there"
+        return f"{text}. {same}: either line {line} lacks what tells warps apart, or {cause}."
     return f"{text}: its {facts['axis']} comes from {facts['variable']}{where}." if where else f"{text}."
 
 

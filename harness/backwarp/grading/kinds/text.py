@@ -14,10 +14,8 @@ def stored_instead(kind: str) -> bool:
 
 def _ends_at_once(line: int, word: str) -> str:
     done = "in any case" if word == "if" else "once"
-    return (
-        f"Line {line} has a ; right after {word} (...): this ; is all that the {word} governs, and what follows is done {done}. "
-        "Remove it."
-    )
+    governs = f"this ; is all that the {word} governs, and what follows is done {done}"
+    return f"Line {line} has a ; right after {word} (...): {governs}. Remove it."
 
 
 def _other_order(line: int, declared: Sequence[str], number: int, is_: str, taken: str) -> str:
@@ -26,10 +24,8 @@ def _other_order(line: int, declared: Sequence[str], number: int, is_: str, take
 
 def _unused_axis(kernel: str, index: str, shape: str, of: str) -> str:
     what = f"a block has {shape} threads" if of == "block" else f"there are {shape} blocks"
-    who = "threads" if of == "block" else "blocks"
-    alike = (
-        f"{who} that differ only there" if " x " in shape else f"all {who}{' of a block' * (of == 'block')}"
-    )
+    who, all_ = ("threads", "all threads of a block") if of == "block" else ("blocks", "all blocks")
+    alike = f"{who} that differ only there" if " x " in shape else all_
     return f"In this launch, {what}, and {kernel} never uses {index}: {alike} do the same."
 
 

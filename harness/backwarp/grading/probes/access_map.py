@@ -113,9 +113,9 @@ def of_module(
         if launch:
             tried += not launch.partial
             stored, sure = misplaced(launch)
-            found = (
-                stored if sure else [] if raced else overwrites(launch) or fragments(launch) or strays(launch)
-            )
+            found = stored if sure else []
+            if not sure and not raced:
+                found = overwrites(launch) or fragments(launch) or strays(launch)
             stored, found = ([replace(x, case=case.name) for x in some] for some in (stored, found))
             if found and found[0].kind not in ("missing", "twice"):
                 return found
@@ -154,9 +154,8 @@ def misplaced(launch: Launch) -> tuple[list[Access], bool]:
     access = Access("store", launch.lines[first.row], w.array.name, found, right, **facts or index.along(may))
     filled = {at for _, at in last}
     lost = any((at[0], at_[0]) not in filled for (_, at), at_ in belongs.items() if len(at_) == 1)
-    return [access], bool(facts) or lost or len({(s.thread, s.at, s.number) for s in launch.stores}) > len(
-        last
-    )
+    numbers = {(s.thread, s.at, s.number) for s in launch.stores}
+    return [access], bool(facts) or lost or len(numbers) > len(last)
 
 
 def places_of(launch: Launch, s: Stored, targets: Mapping[str, Expected]) -> np.ndarray:
@@ -182,10 +181,8 @@ def stored_over(launch: Launch, last: Mapping, targets: Mapping[str, Expected]) 
 def overwrites(launch: Launch) -> list[Overwrite]:
     """The first store over what a thread keeps for itself."""
     for lost in launch.lost[:1]:
-        names, noted = (
-            launch.site(lost.store).names,
-            launch.rows["names"][lost.store].astype(np.int32).tolist(),
-        )
+        names = launch.site(lost.store).names
+        noted = launch.rows["names"][lost.store].astype(np.int32).tolist()
         given = {name: value for (name, bits), value in zip(names, noted, strict=False) if bits == 32}
         lines = launch.lines[lost.store], launch.lines[lost.own], launch.lines[lost.read]
         return [Overwrite(lines, given)]
@@ -217,9 +214,8 @@ def strays(launch: Launch) -> list[Access]:
         wanted = {who: launch.needed(array, own) for who, own in sorted(outputs.items())}
         elements = np.arange(launch.arrays[array].size)
         missing = {who: w & ~np.isin(elements, [u.element for u in by[who]]) for who, w in wanted.items()}
-        never = {
-            who for who, m in missing.items() if alone and m.any() and idle.isdisjoint(elements[m].tolist())
-        }
+        some = ((who, elements[m].tolist()) for who, m in missing.items() if alone and m.any())
+        never = {who for who, lacking in some if idle.isdisjoint(lacking)}
         for who, own in outputs.items():
             wrong = [u for u in by[who] if not wanted[who][u.element]] if own.isdisjoint(met) else []
             if wrong and (never or missing[who].any()):
@@ -252,11 +248,8 @@ def most_of(launch: Launch, kind: str, found: list, reads: dict, level: int) -> 
         index = Index(launch, array, [u.source for u in mine])
         facts = index.right_step(may, [u.thread // level for u in mine]) if kind == "read" else {}
         facts = facts or index.along(may)
-    if (
-        never
-        and (axis := facts.get("axis"))
-        and (w.at(use.element) == w.at(never[0]))[w.array.letters.index(axis)]
-    ):
+    axis = facts.get("axis") if never else None
+    if axis and (w.at(use.element) == w.at(never[0]))[w.array.letters.index(axis)]:
         facts = {}  # here it is another one
     filled = launch.lines[use.stored] if use.stored >= 0 else 0
     output = next((e for e in sorted(own) if never and launch.needed(array, {e})[never[0]]), min(own))
@@ -275,10 +268,8 @@ def read_again(found: list, array: int, sites: np.ndarray) -> tuple[int, ...]:
     for u, *_ in found:
         if u.array == array:
             by[int(sites[u.row])].add((u.thread, u.element))
-    pairs = (
-        (n, other) for n in sorted(by, reverse=True) for other in by if other != n and by[n] <= by[other]
-    )
-    return next(pairs, ())
+    pairs = ((n, other) for n in sorted(by, reverse=True) for other in by)
+    return next(((n, other) for n, other in pairs if other != n and by[n] <= by[other]), ())
 
 
 def is_loaded(launch: Launch, use: Use, where: Where, element: int) -> bool:
@@ -292,21 +283,12 @@ def alike_in_warps(launch: Launch, number: int, astray: set[int]) -> bool:
     """Whether all warps of a block access the same places with an instruction, lane by lane. astray: those for which they are wrong."""
     rows = launch.rows[launch.rows["site"] == number]
     places: dict[tuple[int, int], list] = defaultdict(list)
-    for block, thread, address in zip(
-        *(rows[name].tolist() for name in ("block", "thread", "address")), strict=True
-    ):
+    for block, thread, address in rows[["block", "thread", "address"]].tolist():
         places[block, thread // WARP].append((thread % WARP, address))
     first = min(places)[0]
-    own = {
-        (block * launch.block // WARP + warp): sorted(at)
-        for (block, warp), at in places.items()
-        if block == first
-    }
-    return (
-        len(own) > 1
-        and not own.keys() <= astray
-        and all(at == next(iter(own.values())) for at in own.values())
-    )
+    own = {warp: sorted(at) for (block, warp), at in places.items() if block == first}
+    wrong = {first * launch.block // WARP + warp for warp in own} <= astray
+    return len(own) > 1 and not wrong and all(at == own[min(own)] for at in own.values())
 
 
 def fragments(launch: Launch) -> list[Access]:
@@ -348,9 +330,8 @@ def unfitting(launch: Launch, cells: Cells) -> Access | None:
             same = [own[a][axis] for a in sorted(own) if a[side] == at[side]]
             straight = {own[first][axis] + a[side] - first[side] for a in own}
             inside = min(straight) >= 0 and max(straight) < w.shape[axis]
-            right[axis] = (
-                own[first][axis] + at[side] - first[side] if inside else Counter(same).most_common(1)[0][0]
-            )
+            straight_on = own[first][axis] + at[side] - first[side]
+            right[axis] = straight_on if inside else Counter(same).most_common(1)[0][0]
         if tuple(right) != own[at]:
             use, register, line = cells[at]
             some = [f"{c}={n}" for c, n, had in zip(w.array.letters, right, own[at], strict=True) if n != had]
@@ -376,14 +357,6 @@ def of_no_product(launch: Launch, held: Iterable[dict[str, Cells]]) -> list[Acce
             inputs[launch.arrays[array].array.name].flat[element] = 1
         if not launch.right(inputs).any():
             text = f"{b[1]} is multiplied by {a[1]} (line {a[2]})"
-            return [
-                Access(
-                    "product",
-                    b[2],
-                    launch.arrays[two[0]].array.name,
-                    launch.called(two),
-                    launch.called(one),
-                    register=text,
-                )
-            ]
+            elements = launch.arrays[two[0]].array.name, launch.called(two), launch.called(one)
+            return [Access("product", b[2], *elements, register=text)]
     return []

@@ -47,10 +47,8 @@ def explain(
             if not want or not got or alike(want, got):
                 continue
             doubtful = sorted(set(changed(want, got)))
-            want, got = (
-                merged(x, changing(output, a, arrays, each, MOVES, doubtful))
-                for x, each in ((want, right), (got, run))
-            )
+            want = merged(want, changing(output, a, arrays, right, MOVES, doubtful))
+            got = merged(got, changing(output, a, arrays, run, MOVES, doubtful))
             for seed in OTHERS if got else ():  # of a maximum, one element changes here, and another there
                 others = with_no_zeros(kernel, arrays, seed)
                 got = got and merged(got, changing(output, a, others, run, (UP, DOWN), doubtful))

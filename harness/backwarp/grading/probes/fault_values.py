@@ -97,19 +97,11 @@ def behind(
     values |= _built_in(fault, grid, block)
     outside, names = outside_of_axis(file, probe, values, fault, sizes or {})
     larger = _index_of_a_larger(probe, values, mine.array, elements or {})
-    unblamed = larger or _has_few_for_its_bytes(mine)
-    return [
-        *_where(file, probe, values, call),
-        *_too_large(file, probe, values),
-        *(_differences(file, probe, values, names) if fault.before else ()),
-        *outside,
-        *(
-            []
-            if unblamed
-            else _guard(file, probe, values, names, fault.kind in ENDS and is_flat(fault, probe))
-        ),
-        *larger,
-    ]
+    found = _where(file, probe, values, call) + _too_large(file, probe, values)
+    found += _differences(file, probe, values, names) if fault.before else []
+    if not larger and not _has_few_for_its_bytes(mine):
+        outside += _guard(file, probe, values, names, fault.kind in ENDS and is_flat(fault, probe))
+    return found + outside + larger
 
 
 # -- the second run ---------------------------------------------------------------------------------------
@@ -194,19 +186,15 @@ def _of_both(
         names += [p.code for p in begins.all("identifier") if p.code not in names]
         apart = [(name, *(str(values[name]) for values in both)) for name in names if name in both[0]]
     origins = [(f"{name} = ", v) for name in names if (v := value_of(file, name, place))]
+    known = [(values, integer_of(file, values)) for values in both]
     for pieces in ([("", index) for index in indices], origins) if not apart else ():
-        texts = [
-            (f"{called}{plain(e)}", *(substituted(e, values, integer_of(file, values)) for values in both))
-            for called, e in pieces
-        ]
+        texts = [(f"{called}{plain(e)}", *(substituted(e, *each) for each in known)) for called, e in pieces]
         apart = apart or [each for each in texts if each[1] and each[2] and each[1] != each[2]]
     apart = [each for each in apart if each[1] != each[2]][:MOST_OF_BOTH]
-    who = [f"thread ({','.join(map(str, at.thread))})" for at in (fault.other, fault)]
-    if fault.block != fault.other.block:
-        who = [
-            f"{w} of block ({','.join(map(str, at.block))})"
-            for w, at in zip(who, (fault.other, fault), strict=True)
-        ]
+    places = [(at.thread, at.block) for at in (fault.other, fault)]
+    who = [[f"({','.join(map(str, at))})" for at in place] for place in places]
+    apart_by = fault.block != fault.other.block
+    who = [f"thread {thread}" + f" of block {block}" * apart_by for thread, block in who]
     return [Finding.of("both_indices", who=who, values=apart)] if apart else []
 
 
@@ -227,9 +215,7 @@ def _only_in_sizes(file: CudaText, access: Piece, both: Sequence[dict[str, int]]
 
 def _built_in(fault: KernelFault, grid, block) -> dict[str, int]:
     points = {"threadIdx": fault.thread, "blockIdx": fault.block, "blockDim": block, "gridDim": grid}
-    return {
-        f"{name}.{axis}": at for name, point in points.items() for axis, at in zip("xyz", point, strict=True)
-    }
+    return {f"{name}.{axis}": point[i] for name, point in points.items() for i, axis in enumerate("xyz")}
 
 
 def _same(a: KernelFault, b: KernelFault) -> bool:
@@ -357,11 +343,8 @@ def _index_of_a_larger(
     for access in probe.function.body.all("subscript_expression") if at >= 0 else ():
         name, other = access.indexed.code, index_of(access)
         if name != array and other and other.code == index.code and elements.get(name, 0) > at:
-            return [
-                Finding.of(
-                    "index_of_a_larger", access.line, name=index.code, array=name, elements=elements[name]
-                )
-            ]
+            facts = dict(name=index.code, array=name, elements=elements[name])
+            return [Finding.of("index_of_a_larger", access.line, **facts)]
     return []
 
 

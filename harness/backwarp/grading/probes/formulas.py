@@ -73,21 +73,15 @@ def other_rule(want: Terms, got: Terms, raced: bool) -> Finding | None:
 def in_view(view: View, want: Terms, got: Terms, tables: bool = True) -> tuple[float, Finding | None]:
     """(how many factors differ, the finding); the number is higher for rules that are unusual."""
     base = view.of(got)
-    wrong = [
-        (c, rule)
-        for c, rule in zip(view.rest, view.rules, strict=True)
-        if not rule.fits(base, got.at[:, c.number])
-    ]
+    ruled = zip(view.rest, view.rules, strict=True)
+    wrong = [(c, rule) for c, rule in ruled if not rule.fits(base, got.at[:, c.number])]
     if not wrong or len({c.array for c, _ in wrong}) > 1:
         return 0, None
     index = wrong[0][0].array
-    new = {
-        c: nearest(rule, base, got.at[:, c.number]) if isinstance(rule, Linear) else None for c, rule in wrong
-    }
-    inverse = 1.5 * any(
-        isinstance(rule, Linear) and min(rule.factors[:-1], default=0) < 0 for _, rule in wrong
-    )
-    if None not in new.values():
+    linear = {c: rule for c, rule in wrong if isinstance(rule, Linear)}
+    new = {c: nearest(rule, base, got.at[:, c.number]) for c, rule in linear.items()}
+    inverse = 1.5 * any(min(rule.factors[:-1], default=0) < 0 for rule in linear.values())
+    if len(new) == len(wrong) and None not in new.values():
         if any(is_turned(view, c, rule, new[c]) for c, rule in wrong):
             return 0, None
         pairs = [pair for c, rule in wrong for pair in zip(rule.factors, new[c].factors, strict=True)]
@@ -235,10 +229,8 @@ def beginnings(want: Terms, got: Terms) -> Finding | None:
         again = ~there[at][:-1] & there[at][1:] & (places[at][:-1] == places[at][1:])
         stops = there[at][:-1] & ~there[at][1:] & (places[at][:-1] == places[at][1:])
         if not again.any() and stops.any():
-            often = None if same else float(got.times[0])
-            return Finding.of(
-                "sums_stop_early", out=want.arrays[0].name, along=[c.letter for c in order], often=often
-            )
+            often, along = None if same else float(got.times[0]), [c.letter for c in order]
+            return Finding.of("sums_stop_early", out=want.arrays[0].name, along=along, often=often)
     return None
 
 
@@ -274,10 +266,8 @@ def described(whole: Terms, chosen: np.ndarray) -> tuple[str, str]:
         others = [whole.at[:, o.number] for o in columns if o.letter == c.letter]
         apart = any((o != values).any() for o in others)  # one letter names two things
         own = c.array == 0 and (apart or not any(c.letter in a.letters for a in whole.arrays[1:]))
-        says = axis_pattern(
-            f"{whole.arrays[c.array].name}'s {c.letter}" if apart and not own else c.letter, touched, c.size
-        )
-        if says:
+        called = f"{whole.arrays[c.array].name}'s {c.letter}" if apart and not own else c.letter
+        if says := axis_pattern(called, touched, c.size):
             masks.append((len(touched), own, says, np.isin(values, touched)))
     for count in (1, 2):
         exact = [

@@ -30,14 +30,10 @@ class Index:
             name: noted["names"][:, i].astype(f"i{bits // 8}").astype(np.int64)
             for i, (name, bits) in enumerate(self.site.names)
         }
-        self.pointers = {
-            n: (v - start) // self.where.itemsize for n, v in values.items() if (v >= start).any()
-        }
-        for name, number, size in (
-            ("threadIdx", noted["thread"], trial.launch.block),
-            ("blockIdx", noted["block"], trial.launch.grid),
-        ):
-            x, y, _ = triple(size, name)
+        inside = {n: v - start for n, v in values.items() if (v >= start).any()}
+        self.pointers = {n: v // self.where.itemsize for n, v in inside.items()}
+        for name, size in (("thread", trial.launch.block), ("block", trial.launch.grid)):
+            number, (x, y, _), name = noted[name], triple(size, name), f"{name}Idx"
             values |= {f"{name}.x": number % x, f"{name}.y": number // x % y, f"{name}.z": number // (x * y)}
         known = dict.fromkeys([*(n for n, _ in self.site.names), *self.site.built_in])
         self.columns = {n: values[n] for n in known if n not in self.pointers and np.ptp(values[n])}
@@ -95,11 +91,8 @@ class Index:
         names, own = list(self.steps), self.where.steps
         yield [{name: step} for name in names for step in own]
         yield [{name: times * step} for name in names for step in own for times in self.times]
-        turned = (
-            [dict(zip(names, some, strict=True)) for some in permutations(own, len(names))]
-            if len(names) < 6
-            else []
-        )
+        ways = permutations(own, len(names)) if len(names) < 6 else ()
+        turned = [dict(zip(names, some, strict=True)) for some in ways]
         yield turned if len(turned) <= MOST_TURNED else []
 
     def _pointed(self, name: str) -> tuple[int, ...]:

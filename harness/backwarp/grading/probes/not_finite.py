@@ -193,9 +193,8 @@ def operation(e: Piece) -> tuple[str, tuple[Piece, ...]]:
 
 def results_of(body: Piece) -> Iterator[Result]:
     for e in body.all("assignment_expression", "init_declarator"):
+        name, value = e.part("left") or e.part("declarator"), e.part("right") or e.part("value")
         sign = e.part("operator").code[:-1] if e.kind == "assignment_expression" else ""
-        name = e.part("left" if e.kind == "assignment_expression" else "declarator")
-        value = e.part("right" if e.kind == "assignment_expression" else "value")
         if value and (FLOAT in (kind_of(name), kind_of(value)) or is_member(name)):
             statement = e.outer if e.outer.kind in ("expression_statement", "declaration") else e
             own = [name] * bool(sign) + operands(value)
@@ -205,12 +204,8 @@ def results_of(body: Piece) -> Iterator[Result]:
 def is_member(e: Piece) -> bool:
     """Whether it is a member of a structure of the file's own, whose type the text does not say."""
     base = e.part("argument") if e.kind == "field_expression" else None
-    return (
-        bool(base)
-        and base.kind == "identifier"
-        and bool(e.file.variable_at(base.code, e.start))
-        and not kind_of(e)
-    )
+    is_name = bool(base) and base.kind == "identifier"
+    return is_name and bool(e.file.variable_at(base.code, e.start)) and not kind_of(e)
 
 
 def operands(value: Piece) -> list[Piece]:
@@ -218,11 +213,8 @@ def operands(value: Piece) -> list[Piece]:
     kinds = ("identifier", "subscript_expression", "field_expression")
     found: dict[str, Piece] = {}
     for p in (value, *value.all(*kinds)):
-        if (
-            p.kind in kinds
-            and (kind_of(p) == FLOAT or is_member(p))
-            and (p == value or p.outer.kind not in INSIDE)
-        ):
+        alone = p == value or p.outer.kind not in INSIDE
+        if alone and p.kind in kinds and (kind_of(p) == FLOAT or is_member(p)):
             found.setdefault(shown(p), p)
     return list(found.values())[:MOST]
 

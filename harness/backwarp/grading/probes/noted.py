@@ -166,9 +166,8 @@ class _Follow:
         self.own: dict[tuple[int, int], int] = {}  # rows of a thread's last store into each place of a tile
         self.last: dict[int, tuple[int, int]] = {}  # by address: thread and row of the last store into a tile
         self.lost: list[Lost] = []
-        self.shared: set[int] = (
-            set()
-        )  # instructions that read what others stored where their thread stored nothing
+        # instructions that read what others stored where their thread stored nothing
+        self.shared: set[int] = set()
         self.readers: dict[int, set[int]] = defaultdict(set)  # of what an instruction stored
         self.read: dict[tuple[int, Element], int] = {}  # rows of a thread's reads from arrays
         self.taken: dict[tuple[int, Element], int] = {}  # the lines of its reads from tiles
@@ -195,11 +194,8 @@ class _Follow:
             else:
                 self._of_tile(site, thread, row, address, words)
         sites = rows["site"]
-        launch.lost = [
-            lost
-            for lost in self.lost
-            if sites[lost.read] not in self.shared and self.readers[sites[lost.store]] - {sites[lost.read]}
-        ]
+        own = (lost for lost in self.lost if sites[lost.read] not in self.shared)
+        launch.lost = [lost for lost in own if self.readers[sites[lost.store]] - {sites[lost.read]}]
 
     def _array_at(self, address: int) -> int | None:
         arrays = enumerate(self.launch.arrays)
@@ -216,9 +212,8 @@ class _Follow:
 
     def _factors(self, thread: int, row: int, registers: np.ndarray) -> None:
         words = registers.astype(np.uint32).tolist()
-        time = self.times[thread, self.launch.rows["site"][row]] = (
-            self.times.get((thread, self.launch.rows["site"][row]), 0) + 1
-        )
+        key = thread, self.launch.rows["site"][row]
+        time = self.times[key] = self.times.get(key, 0) + 1
         for byte, e in self._elements(words, 4 * len(words)):
             self.launch.uses.append(Use(thread, *e, row, FACTOR, -1))
             line = self.taken.get((thread, e), self.launch.lines[row])
@@ -232,11 +227,8 @@ class _Follow:
         for i in range(count):
             e = at, first + i
             if site.kind in ("store", "atomic") and w.array.is_output:
-                number = (
-                    float(np.array(words, np.uint32).view(w.array.dtype)[i])
-                    if count * w.itemsize <= 16
-                    else 0.0
-                )
+                known = np.array(words, np.uint32).view(w.array.dtype) if count * w.itemsize <= 16 else None
+                number = 0.0 if known is None else float(known[i])
                 self.launch.stores.append(Stored(thread, e, row, number))
             elif site.kind == "copy":
                 self.tile[self.copying.get(thread, 0) + i * w.itemsize] = row, row, e

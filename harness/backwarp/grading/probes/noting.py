@@ -38,11 +38,8 @@ def probe_of(file: CudaText, line: int, array: str) -> Probe | None:
     function = file.function_at(line)
     if function is None:
         return None
-    inside = [
-        access
-        for access in function.body.all("subscript_expression", "pointer_expression")
-        if access.line <= line <= access.last_line and index_of(access)
-    ]
+    accesses = function.body.all("subscript_expression", "pointer_expression")
+    inside = [a for a in accesses if a.line <= line <= a.last_line and index_of(a)]
     inside = [access for access in inside if begins_in(file, access, array)] or inside
     calls = [] if function.is_kernel else [call for name, call in file.whole.calls() if name == function.name]
     inside = inside or list(macro_accesses(file, function, line))
@@ -55,10 +52,8 @@ def probe_of(file: CudaText, line: int, array: str) -> Probe | None:
     origins += [v for access in inside for v in pointer_values(file, named(access), place)]
     behind = _unique(names_in(file, value, place) for value in origins)
     around = list(guards(file, function, inside[0]))
-    loops = [
-        u for loop in file.around(place, *LOOPS) if loop.start > function.start and (u := loop.part("update"))
-    ]
-    others = _unique(names_in(file, piece, place) for piece in (*loops, *around))
+    loops = (loop.part("update") for loop in file.around(place, *LOOPS) if loop.start > function.start)
+    others = _unique(names_in(file, piece, place) for piece in (*filter(None, loops), *around))
     probe = Probe(function, indices, own, behind, others, around, calls)
     return probe if probe.names or calls else None
 
@@ -66,9 +61,8 @@ def probe_of(file: CudaText, line: int, array: str) -> Probe | None:
 def macro_accesses(file: CudaText, function: Function, line: int) -> Iterator[Piece]:
     """The uses in a line of macros that index something: `#define AT(x, i) x[i]`."""
     names = {m.name for m in file.macros if m.parameters is not None and ("[" in m.value or "*(" in m.value)}
-    return (
-        call for name, call in function.body.calls() if name in names and call.line <= line <= call.last_line
-    )
+    calls = (call for name, call in function.body.calls() if name in names)
+    return (call for call in calls if call.line <= line <= call.last_line)
 
 
 def access_of(file: CudaText, fault: KernelFault) -> Piece | None:

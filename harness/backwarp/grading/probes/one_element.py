@@ -23,9 +23,8 @@ CLOSE = 1e-4  # of a factor: float32 may have rounded it twice
 def one_element(want: Terms, got: Terms, scalars: Mapping[str, float] | None = None) -> Finding | None:
     """At most two terms of a wrong element. scalars: the kernel's parameters that are fractions."""
     lacking, surplus = (t.only(~np.isin(t.keys(), other.keys())) for t, other in ((want, got), (got, want)))
-    wrong = sorted(set(lacking.flat(0)) & set(surplus.flat(0))) or sorted(
-        set(lacking.flat(0)) | set(surplus.flat(0))
-    )
+    both = set(lacking.flat(0)), set(surplus.flat(0))
+    wrong = sorted(both[0] & both[1]) or sorted(both[0] | both[1])
     if not wrong:
         return other_weight(want, got, scalars or {})
     at = wrong[0]
@@ -63,10 +62,8 @@ def element(terms: Terms, i: int, row: int) -> str:
 
 
 def product(terms: Terms) -> str:
-    shown = [
-        " * ".join(element(terms, i, row) for i in range(1, len(terms.arrays)))
-        for row in range(len(terms.at))
-    ]
+    factors = ([element(terms, i, row) for i in range(1, len(terms.arrays))] for row in range(len(terms.at)))
+    shown = [*map(" * ".join, factors)]
     more = len(shown) - 2
     return either(shown[:2], "and") if more < 1 else f"{shown[0]} and {more + 1} more"
 
@@ -110,10 +107,10 @@ def other_weight(want: Terms, got: Terms, scalars: Mapping[str, float]) -> Findi
         return Finding.of("other_divisor", now=round(1 / now), right=1, **facts)
     ratios = got.times[b] / want.times[a]
     if len(ratios) >= LEAST_TERMS and np.allclose(ratios, ratios[0], rtol=1e-4) and 0 < ratios[0] < _ONE:
-        out, array = want.arrays[0].name, want.arrays[1].name
-        return Finding.of(
-            "other_share", out=out, array=array, ratio=float(ratios[0]), called=in_scalars(ratios[0], scalars)
+        facts = dict(
+            out=want.arrays[0].name, array=want.arrays[1].name, called=in_scalars(ratios[0], scalars)
         )
+        return Finding.of("other_share", ratio=float(ratios[0]), **facts)
     if scalars and (called := in_scalars(now, scalars)) != (expected := in_scalars(right, scalars)):
         return Finding.of("other_scalar", now=f"{now:.4g}{called}", right=f"{right:.4g}{expected}", **facts)
     return Finding.of("other_times", now=now, right=right, **facts)

@@ -97,13 +97,9 @@ class IndexTerms:
     def set_in(self, name: str, line: int) -> tuple[str, int] | tuple[()]:
         """A variable of the function with the line that it gets its value in, if that is another line and no loop's head."""
         declared = self.file.variable_at(name, self.probe.indices[0].start)
-        is_own = (
-            declared
-            and declared.value
-            and declared.scope.type == "compound_statement"
-            and declared.line != line
-        )
-        return (name, declared.line) if is_own else ()
+        if not declared or not declared.value or declared.line == line:
+            return ()
+        return (name, declared.line) if declared.scope.type == "compound_statement" else ()
 
     def _text_of(self, piece: Piece) -> str:
         self.pieces[plain(piece)] = piece
@@ -147,9 +143,8 @@ def varies(file: CudaText, function: Function, name: str, place: int) -> bool:
         if name in mine and function.is_kernel:
             continue
         value = None if name in mine else value_of(file, name, place)
-        origins = (
-            arguments(file, function, mine.index(name)) if name in mine else [(function, value)] * bool(value)
-        )
+        origins = [(function, value)] * bool(value)
+        origins = arguments(file, function, mine.index(name)) if name in mine else origins
         if not origins:
             return True
         for within, value in origins:
@@ -163,14 +158,8 @@ def varies(file: CudaText, function: Function, name: str, place: int) -> bool:
 def arguments(file: CudaText, function: Function, number: int) -> list[tuple[Function, Piece]]:
     """(where, value) of what a helper is called with for a parameter; nothing if that cannot be followed."""
     calls = [call for name, call in file.whole.calls() if name == function.name]
-    given = [
-        (file.function_at(call.line), value)
-        for call in calls
-        for value in call.part("arguments").parts[number : number + 1]
-    ]
-    unclear = any(
-        within in (None, function)
-        or any(value.all("subscript_expression", "call_expression", "update_expression"))
-        for within, value in given
-    )
+    values = ((call.line, call.part("arguments").parts[number : number + 1]) for call in calls)
+    given = [(file.function_at(line), value) for line, some in values for value in some]
+    kinds = "subscript_expression", "call_expression", "update_expression"
+    unclear = any(within in (None, function) or any(value.all(*kinds)) for within, value in given)
     return [] if unclear or len(given) < len(calls) else given

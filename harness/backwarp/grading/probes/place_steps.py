@@ -22,12 +22,9 @@ def other_steps(
         if a != b and letter:
             known = next((c.steps for c in own if c.step == a and c.step > 1 and c.letter == letter), "")
             named = known if not known.isdecimal() else ""
-            step = dict(
-                letter=letter, now=str(b), right=str(a), named=named, **as_elsewhere(want, letter, b, index)
-            )
-            (inverse if a < 0 else forwards).append(
-                step | {"of": of_another(want, letter, index) if back else ""}
-            )
+            step = dict(letter=letter, now=str(b), right=str(a), named=named)
+            step["of"] = of_another(want, letter, index) if back else ""
+            (inverse if a < 0 else forwards).append(step | as_elsewhere(want, letter, b, index))
         elif a != b:
             forwards.append(dict(letter="", off=str(abs(b - a)), on=b > a))
     changes = forwards or inverse  # of `w - p`, the w alone is enough

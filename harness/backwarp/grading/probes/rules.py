@@ -194,10 +194,8 @@ def nearest(rule: Linear, base: np.ndarray, values: np.ndarray) -> Linear | None
         found = []
         for changed in combinations(moving, count):
             chosen = places[:, changed]
-            solved, factors = (
-                fractions(np.linalg.lstsq(chosen[few], left[few], rcond=None)[0]),
-                list(rule.factors),
-            )
+            solved = fractions(np.linalg.lstsq(chosen[few], left[few], rcond=None)[0])
+            factors = list(rule.factors)
             for i, more in zip(changed, solved, strict=True):
                 factors[i] += more
             whole = {f.denominator for f in factors} <= {1, *(f.denominator for f in rule.factors)}
@@ -208,9 +206,7 @@ def nearest(rule: Linear, base: np.ndarray, values: np.ndarray) -> Linear | None
     other = linear(base, values)
     if not other or not other.is_whole:
         return None
-    still = {
-        i: int(base[0, i]) for i in range(base.shape[1]) if i not in moving
-    }  # nothing shows their factors
+    still = [i for i in range(base.shape[1]) if i not in moving]  # nothing shows their factors
     factors = [rule.factors[i] if i in still else f for i, f in enumerate(other.factors)]
-    factors[-1] -= sum(rule.factors[i] * at for i, at in still.items())
+    factors[-1] -= sum(rule.factors[i] * int(base[0, i]) for i in still)
     return Linear(tuple(factors))

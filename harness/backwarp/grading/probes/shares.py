@@ -85,17 +85,13 @@ def arrivals(
     def right(inputs: Arrays) -> np.ndarray:
         return right_outputs(kernel, inputs, dims)[name]
 
-    others = {
-        a.name: np.ones_like(arrays[a.name]) for a in kernel.arrays if a.role == "in" and a.dtype == "float32"
-    }
+    floats = [a.name for a in kernel.arrays if a.role == "in" and a.dtype == "float32"]
+    others = {name: np.ones_like(arrays[name]) for name in floats}
     zero, numbers = np.zeros_like(arrays[array.name]), arrays[array.name]
     rest, once, thrice = (right({**arrays, **others, array.name: n * numbers}) for n in (0, 1, 3))
     own = run({**arrays, **others, array.name: zero})
-    if (
-        own is None
-        or not np.isfinite(own[name]).all()
-        or not np.allclose(thrice - rest, 3 * (once - rest), rtol=1e-4, atol=1e-5)
-    ):
+    is_sum = np.allclose(thrice - rest, 3 * (once - rest), rtol=1e-4, atol=1e-5)
+    if own is None or not np.isfinite(own[name]).all() or not is_sum:
         return {}
     found: dict[int, float] = {}
     for thread in tried(sorted(shares)):
@@ -144,18 +140,12 @@ def described(arrived: Mapping[int, float], output: str) -> Finding | None:
     threads = np.array(sorted(arrived))
     bad = np.array([arrived[t] != 1 for t in threads])
     if bad.all():
-        all_ = times and len(set(threads % WARP)) > 1
-        return (
-            Finding.of("share", unit="", who="any thread", one=True, times=times, out=output)
-            if all_
-            else None
-        )
+        if not times or len(set(threads % WARP)) < 2:
+            return None
+        return Finding.of("share", unit="", who="any thread", one=True, times=times, out=output)
     every_unit = []
-    for name, of, values in (
-        ("warp", "", threads // WARP),
-        ("lane", " of a warp", threads % WARP),
-        ("thread", "", threads),
-    ):
+    units = ("warp", "", threads // WARP), ("lane", " of a warp", threads % WARP), ("thread", "", threads)
+    for name, of, values in units:
         touched = np.unique(values[bad])
         ranges = runs_of(touched, np.unique(values))
         complete = name != "thread" or is_whole(arrived)

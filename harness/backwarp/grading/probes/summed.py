@@ -60,9 +60,8 @@ class Terms:
     def flat(self, i: int) -> np.ndarray:
         """The flat indices into one array."""
         shape = self.shapes[i]
-        return self.at[:, self.columns(i)] @ np.array(
-            [int(np.prod(shape[axis + 1 :])) for axis in range(len(shape))], int
-        )
+        steps = [int(np.prod(shape[axis + 1 :])) for axis in range(len(shape))]
+        return self.at[:, self.columns(i)] @ np.array(steps, int)
 
     def keys(self) -> np.ndarray:
         """A number for each term."""
@@ -73,11 +72,8 @@ class Terms:
 
     def apart(self, dims: Mapping[str, int]) -> Terms:
         """The same terms with merged axes split into their parts."""
-        arrays = tuple(a.apart for a in self.arrays)
-        shapes = tuple(
-            a.shape(dims) if a.axes != old.axes else shape
-            for a, old, shape in zip(arrays, self.arrays, self.shapes, strict=True)
-        )
+        arrays, known = tuple(a.apart for a in self.arrays), zip(self.arrays, self.shapes, strict=True)
+        shapes = tuple(a.apart.shape(dims) if a.apart.axes != a.axes else shape for a, shape in known)
         at = [np.stack(np.unravel_index(self.flat(i), shape), 1) for i, shape in enumerate(shapes)]
         parts, first = [], 0
         for count in (len(a.merged.get(letter, "1")) for a in self.arrays for letter in a.letters):
@@ -105,9 +101,8 @@ def sums_of(
     floats = [a for a in kernel.arrays if a.is_input and a.dtype in FLOATS]
     zeros = {**arrays, **{a.name: np.zeros_like(arrays[a.name]) for a in floats}}
     rng = np.random.default_rng(1)
-    numbers = {
-        a.name: numbered(rng, arrays[a.name], SHORT if a.dtype == "float16" else LEAST) for a in floats
-    }
+    least = {a.name: SHORT if a.dtype == "float16" else LEAST for a in floats}
+    numbers = {name: numbered(rng, arrays[name], n) for name, n in least.items()}
     short = {a.name: numbered(rng, arrays[a.name], SHORT) for a in floats if arrays[a.name].size <= SHORT}
     for output in (a for a in kernel.outputs if a.dtype == "float32"):
         for part in parts_of(right, zeros, numbers, floats, output.name):
@@ -379,9 +374,8 @@ def most_telling(puzzle: Puzzle, kernel: Kernel, most: int = MOST) -> list[Case]
     for case in puzzle.cases:
         if kernel in puzzle.kernels_of(case) and not case.stress and not case.special:
             dims = puzzle.full_dims(case)
-            sizes = [
-                int(np.prod(a.shape(dims))) for a in kernel.arrays if a.role == "in" and a.dtype in FLOATS
-            ]
+            inputs = (a for a in kernel.arrays if a.role == "in" and a.dtype in FLOATS)
+            sizes = [int(np.prod(a.shape(dims))) for a in inputs]
             if min(sizes, default=most + 1) <= most:
                 heavy = sum(int(np.prod(a.shape(dims))) for a in kernel.arrays) > HEAVY
                 found.append((heavy, -long_axes(kernel, dims), min(sizes), len(found), case))
@@ -390,11 +384,7 @@ def most_telling(puzzle: Puzzle, kernel: Kernel, most: int = MOST) -> list[Case]
 
 def long_axes(kernel: Kernel, dims: Mapping[str, int]) -> int:
     """The number of axes with more than one element plus the number of different lengths and parameters."""
-    sizes = {
-        (letter, size)
-        for a in kernel.arrays
-        for letter, size in zip(a.letters, a.shape(dims), strict=True)
-        if size > 1
-    }
+    axes = (zip(a.letters, a.shape(dims), strict=True) for a in kernel.arrays)
+    sizes = {(letter, size) for each in axes for letter, size in each if size > 1}
     others = {d for p in kernel.params if isinstance(p, Scalar) and (d := p.resolve(dims)) not in (0, 1)}
     return 2 * len({letter for letter, _ in sizes}) + len({size for _, size in sizes} | others)

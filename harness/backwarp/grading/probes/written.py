@@ -84,9 +84,8 @@ def described(
         return [Finding.of("written_only", *lines, elements=text)] if text else []
     if not outside:
         return []
-    some = [
-        f"{ORDINALS[i]} index {ends[i][0]}" + f" to {ends[i][1]}" * (ends[i][1] > ends[i][0]) for i in outside
-    ]
+    spans = ((ORDINALS[i], *ends[i]) for i in outside)
+    some = [f"{nth} index {first}" + f" to {last}" * (last > first) for nth, first, last in spans]
     return [Finding.of("written_only", *lines, elements=f"elements of {array} with {' and '.join(some)}")]
 
 

@@ -26,9 +26,8 @@ def judge_program(
         try:
             confined = not puzzle.has_solution  # the kernels are the student's
             with open_device(device, checks="memory", seed=seed, confined=confined) as opened:
-                verdict = replace(
-                    verdict, device=opened.name, device_kind=opened.kind, device_reason=opened.reason
-                )
+                about = dict(device=opened.name, device_kind=opened.kind, device_reason=opened.reason)
+                verdict = replace(verdict, **about)
                 if puzzle.program.prepare:
                     puzzle.program.prepare(opened)
                 verdict = judged(puzzle, program, source, name, opened, seed, verdict)

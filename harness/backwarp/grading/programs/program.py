@@ -17,9 +17,8 @@ from ..sentences import nth_line, source_line
 from .data import CODEC, MOST_PRINTED, MOST_TOLD, Raised, Refused
 
 START_LIMIT, GRACE = 60.0, 3.0  # seconds for the process to start; seconds beyond its own time limit
-MEMORY = (
-    1 << 30
-)  # bytes of address space, enforced by its own process; all processes together may use as much memory
+#: bytes of address space, enforced by its own process; all processes together may use as much memory
+MEMORY = 1 << 30
 LIBRARIES = 1 << 30  # further bytes for a driver's libraries, such as PyTorch for CUDA
 MOST_BYTES = 64 << 20  # bytes per message
 KINDS = ("syntax", "timeout", "launch", "fault")

@@ -72,10 +72,7 @@ BINARY = _operations(
 )
 FLOAT_BINARY = tuple(o for o in BINARY if not re.search(r"[%&|^<>]|1", o.code))
 RELATION = _operations((0, "a comparison", "l < r", "l <= r", "l > r", "l >= r", "l == r", "l != r"))
-LOGICAL = _operations(
-    (0, "a logical operator", "l && r", "l || r"),
-    (1, "a condition", "l", "r"),
-)
+LOGICAL = _operations((0, "a logical operator", "l && r", "l || r"), (1, "a condition", "l", "r"))
 CONDITION = _operations(
     (0, "a condition", "!e", "true", "false"),
     (3, "a condition", "e && a < b", "e || a >= b", "e && a >= b", "e || a < b"),

@@ -43,6 +43,5 @@ def may_be_exchanged(one: Variable, other: Variable) -> bool:
     plain = one.type == other.type and kind_of(one) == kind_of(other) == "integer"
     fixed = {"const", "constexpr"} & {*one.words, *other.words, *one.type.split()}
     both = one.value and other.value and one.node.type == other.node.type == "init_declarator"
-    return bool(plain and not fixed and both) and one.name not in {
-        n.code for n in other.value.all("identifier")
-    }
+    apart = bool(plain and not fixed and both)
+    return apart and all(n.code != one.name for n in other.value.all("identifier"))

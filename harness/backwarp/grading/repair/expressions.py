@@ -39,21 +39,17 @@ class Expressions:
         text = self.write(p)
         here = self.pool.here(self.integers, p.start)
         number = self.schemata.add(p, CONDITION, self.integers, here, order=is_of_barrier(p))
-        return self._in_both(
-            p, text if number is None else f"backwarp_condition({number}, {text}, backwarp_p)"
-        )
+        if number is not None:
+            text = f"backwarp_condition({number}, {text}, backwarp_p)"
+        return self._in_both(p, text)
 
     def _in_both(self, p: Piece, plain: str) -> str:
         """`rows % 4 == 0`, which may have to hold for `columns` as well."""
-        here = [
-            self.integers[i].text for i in self.pool.here(self.integers, p.start) if self.integers[i].variable
-        ]
+        entries = (self.integers[i] for i in self.pool.here(self.integers, p.start))
+        here = [e.text for e in entries if e.variable]
         names = {n.code: [t for t in here if are_counterparts(n.code, t)][:1] for n in p.all("identifier")}
-        if (
-            p.kind != "binary_expression"
-            or p.part("operator").code in ("&&", "||")
-            or not any(names.values())
-        ):
+        single = p.kind == "binary_expression" and p.part("operator").code not in ("&&", "||")
+        if not single or not any(names.values()):
             return plain
         other = re.sub(r"[A-Za-z_]\w*", lambda m: (names.get(m[0]) or m)[0], p.code)
 
@@ -128,9 +124,8 @@ class Expressions:
             case "subscript_expression":
                 array = p.part("argument")
                 way = self._target if array.kind != "identifier" else self._identifier
-                return self._inside(
-                    p, argument=way if self.pool.kind(array) in ("pointer", "") else self._target
-                )
+                way = way if self.pool.kind(array) in ("pointer", "") else self._target
+                return self._inside(p, argument=way)
             case "parenthesized_expression":
                 return self._inside(p) if len(p.parts) != 1 else f"({self._target(p.parts[0])})"
             case "pointer_expression" if p.part("operator").code == "*":
@@ -240,11 +235,8 @@ def _other_groups(p: Piece) -> list[str]:
     inner = left.bare
     if sign in "*/" and inner != left and inner.kind == "binary_expression":
         x, plus, y = (inner.part(name).code for name in ("left", "operator", "right"))
-        return (
-            [f"{x} {sign} {right.code} {plus} {y}", f"{x} {plus} {y} {sign} {right.code}"]
-            if plus in "+-"
-            else []
-        )
+        others = [f"{x} {sign} {right.code} {plus} {y}", f"{x} {plus} {y} {sign} {right.code}"]
+        return others if plus in "+-" else []
     last = left.part("right") if left.kind == "binary_expression" and sign in "+-" else left
     if last.kind == "call_expression" and len(last.part("arguments").parts) == 1 and right.kind != last.kind:
         return [f"{left.code.removesuffix(')')} {sign} {right.code})"]  # f(x - y) for f(x) - y

@@ -16,10 +16,7 @@ from .edits import Edit
 from .repair import Repair
 
 MOST = 12  # places where the texts differ
-SMALL, LARGEST = (
-    32,
-    50,
-)  # tokens added or removed: what is told at once, and what if nothing likelier is found
+SMALL, LARGEST = 32, 50  # tokens added or removed: told at once, and told if nothing likelier is found
 NARROW = 6  # tokens: of larger changes, the parts that are not needed are left out
 FEW, MOST_TRIED = 4, 24  # edits of a statement of which all combinations are tried, and combinations
 OWN = 0.25  # share of the statements that differ in a kernel with a structure of its own
@@ -123,13 +120,9 @@ def _whole(edits: Change, source: str) -> Iterator[Edit]:
     parts = [tuple(part) for _, part in groupby(edits, key=lambda e: _statement(file, e.start))]
     for part in parts:
         start, end = part[0].start, part[-1].end
-        is_word = (
-            len(part) == 1 and re.fullmatch(r"\w+", source[start:end]) and re.fullmatch(r"\w+", part[0].after)
-        )
-        around = file.around(
-            start, *STATEMENTS, *(() if len(parts) > 1 else EXPRESSIONS), "compound_statement"
-        )
-        fits = (e for e in around if e.end >= end)
+        is_word = len(part) == 1 and all(re.fullmatch(r"\w+", t) for t in (source[start:end], part[0].after))
+        kinds = *STATEMENTS, *(() if len(parts) > 1 else EXPRESSIONS), "compound_statement"
+        fits = (e for e in file.around(start, *kinds) if e.end >= end)
         shown = next(fits, None)
         if is_word or shown is None or shown.kind in WIDE or "\n" in source[shown.start : shown.end]:
             yield from part
@@ -147,9 +140,8 @@ def changes(source: str, solution: str, kernel: str) -> list[Change]:
     own, its = mine.function(kernel), right.function(kernel)
     if own and its and [v.name for v in own.parameters] == [v.name for v in its.parameters]:
         found = [d for d in found if not own.whole.start <= d.start < own.body.start]  # what is given stays
-    statements = [
-        _called([*some], source) for _, some in groupby(found, key=lambda d: _statement(mine, d.start))
-    ]
+    groups = groupby(found, key=lambda d: _statement(mine, d.start))
+    statements = [_called([*some], source) for _, some in groups]
     small = [some for some in statements if size_of(some, source) <= LARGEST]
     return small if len(small) <= MOST else []
 

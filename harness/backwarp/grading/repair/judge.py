@@ -66,10 +66,8 @@ class Judge:
 
     def _is_fast(self, text: str) -> bool:
         self.clock.add(COUNTING)
-        options, passed = (
-            grade.Options("cpu", self.verdict.seed),
-            replace(self.verdict, status=PASSED, kind=""),
-        )
+        options = grade.Options("cpu", self.verdict.seed)
+        passed = replace(self.verdict, status=PASSED, kind="")
         try:
             return grade.through_gates(self.puzzle, text, self.name, options, self.opener, passed).passed
         except (grade.Stop, DeviceError, LaunchError, CourseError):
@@ -79,9 +77,8 @@ class Judge:
         """The cheapest edit of every line, if the edited file passes."""
         found: list[Repair] = []
         tried = 0
-        all_ = (
-            Repair(tuple(e for c in some for e in c.edits), cost_of(some), self.source) for some in choices
-        )
+        edits = ((tuple(e for c in some for e in c.edits), cost_of(some)) for some in choices)
+        all_ = (Repair(*each, self.source) for each in edits)
         for repair in sorted((r for r in all_ if not r.overlaps), key=lambda r: rank(r, self.kernel.name)):
             if len(found) >= MOST or tried >= MOST_GRADED or tried and self.clock() > self.end:
                 break

@@ -9,7 +9,6 @@ from ...cuda.pieces import Piece
 from ...cuda.tree import LOOPS
 from .edits import MOVED, Edit
 from .repair import rest_of_line
-from .sites import Choice
 from .support import asked
 
 SIMPLE = ("expression_statement", "if_statement")
@@ -29,7 +28,9 @@ class Moves:
             if not targets:
                 continue
             edits = [self._move(s, p) for p in targets]
-            number = self.schemata.add(s, [MOVED] * len(edits), made=lambda c, edits=edits: _made(c, edits))
+            number = self.schemata.add(
+                s, [MOVED] * len(edits), made=lambda c, edits=edits: edits[c.operation]
+            )
             if number is None:
                 continue
             self.moved[s.node.id] = number
@@ -38,35 +39,23 @@ class Moves:
                 self.put.setdefault(p.node.id, []).append((number, i, code))
 
     def _is_movable(self, s: Piece) -> bool:
-        alone = (
-            s.outer is not None
-            and s.outer.kind == "compound_statement"
-            and not any(rest_of_line(s.file.text, s.start)[:1])
-        )
-        after = rest_of_line(s.file.text, s.end)[1]
-        return alone and not after and len(s.code) <= LONGEST and not _FIXED.search(s.code)
+        inside = s.outer is not None and s.outer.kind == "compound_statement"
+        beside = rest_of_line(s.file.text, s.start)[0] or rest_of_line(s.file.text, s.end)[1]
+        return inside and not beside and len(s.code) <= LONGEST and not _FIXED.search(s.code)
 
     def _targets(self, s: Piece) -> Iterator[Piece]:
         """Where it may belong: it depends on the statement before it, or that on it; or it sets something in a loop."""
         own = _set_in(s)
         before = s.file.piece(s.node.prev_named_sibling) if s.node.prev_named_sibling else None
-        if (
-            before is not None
-            and before.kind in SIMPLE
-            and s.kind != "for_statement"
-            and not _FIXED.search(before.code)
-        ):
+        swaps = before is not None and before.kind in SIMPLE and s.kind != "for_statement"
+        if swaps and not _FIXED.search(before.code):
             if own & _names(before) or _set_in(before) & _names(s):
                 yield before
         if s.kind == "if_statement" or not own or "continue" in s.code or "break" in s.code:
             return
-        for loop in s.file.around(s.start, *LOOPS):
-            inside = (
-                loop != s
-                and loop.start > self.function.body.start
-                and loop.outer.kind == "compound_statement"
-            )
-            if inside and self._is_known(s, loop.start):
+        loops = [loop for loop in s.file.around(s.start, *LOOPS) if loop.start > self.function.body.start]
+        for loop in loops:
+            if loop != s and loop.outer.kind == "compound_statement" and self._is_known(s, loop.start):
                 yield loop
 
     def _is_known(self, s: Piece, place: int) -> bool:
@@ -89,15 +78,10 @@ class Moves:
         """A statement that may be moved, and what may be put before it."""
         if p.node.id in self.moved:
             text = f"if (!{asked(self.moved[p.node.id])}) {{ {text} }}"
-        put = self.put.get(p.node.id, ())
-        return (
-            "".join(f"if ({asked(n)} && backwarp_operation({n}) == {i}) {{ {code} }} " for n, i, code in put)
-            + text
+        put = (
+            (asked(n), f"backwarp_operation({n}) == {i}", code) for n, i, code in self.put.get(p.node.id, ())
         )
-
-
-def _made(choice: Choice, edits: list[tuple[Edit, Edit]]) -> tuple[Edit, Edit]:
-    return edits[choice.operation]
+        return "".join(f"if ({here} && {this}) {{ {code} }} " for here, this, code in put) + text
 
 
 def _line_start(text: str, place: int) -> int:

@@ -53,11 +53,8 @@ class Order(Judge):
 
         bands = pairwise((-math.inf, *(MORE * n for n in range(1, BANDS)), math.inf))
         bands = [(low, high) for low, high in bands if low < self.most]
-        tiers = [
-            (max(low, 0.0), partial(of, made, low, high))
-            for low, high in bands
-            for made in (single, together)
-        ]
+        ways = ((made, low, high) for low, high in bands for made in (single, together))
+        tiers = [(max(low, 0.0), partial(of, made, low, high)) for made, low, high in ways]
         return [(-math.inf, partial(of, ordering)), *tiers]
 
     @cached_property

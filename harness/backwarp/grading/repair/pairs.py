@@ -16,19 +16,14 @@ ALIKE = 8  # lines between two edits of one kind, or of one factor
 
 def exchanged(sites: Sequence[Site]) -> Iterator[tuple[Choice, Choice]]:
     """Every two names of a statement or of neighbouring lines, swapped."""
-    named = [(s, s.entry_of(s.piece.code)) for s in sites if s.replaces]
-    named = [(s, entry) for s, entry in named if entry is not None and not s.pool[entry].text.isdigit()]
+    named = [(s, s.own) for s in sites if s.own is not None and not s.pool[s.own].text.isdigit()]
     for i, (first, own) in enumerate(named):
         for second, other in named[i + 1 :]:
             if second.piece.line - first.piece.line > NEAR:
                 break
-            if (
-                own != other
-                and first.pool is second.pool
-                and own in second.is_here
-                and other in first.is_here
-            ):
-                yield first.replaced_by(other), second.replaced_by(own)
+            if own != other and first.pool is second.pool:
+                if own in second.is_here and other in first.is_here:
+                    yield first.replaced_by(other), second.replaced_by(own)
     yield from turned(named)
     yield from everywhere(named)
 
@@ -85,9 +80,7 @@ def declared(sites: Sequence[Site]) -> Iterator[tuple[Choice, ...]]:
         first = swap.chosen(0)
         yield (first,)
         near = [s for s in sites if s.replaces and first.edit.start <= s.piece.start < swap.piece.end]
-        named = [
-            (s, own) for s in near if (own := s.entry_of(s.piece.code)) is not None and not s.pool[own].varies
-        ]
+        named = [(s, s.own) for s in near if s.own is not None and not s.pool[s.own].varies]
         for text in dict.fromkeys(s.piece.code for s, _ in named):
             alike = [s for s, _ in named if s.piece.code == text]
             yield from (

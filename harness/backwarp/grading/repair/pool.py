@@ -25,6 +25,7 @@ MOST_MEMBERS = 24  # of structures
 #: a loop with a step of all threads, or a grid of two dimensions
 _OVER_THE_GRID = re.compile(r"\bfor \([^;]*blockIdx|blockIdx\.y")
 MOST_INDICES = 8  # names to form element indices from
+_EXTENTS = "Dim.x", "Dim.y", "Dim.z"
 
 
 @dataclass(frozen=True)
@@ -109,9 +110,8 @@ class Pool(Kinds):
     @cached_property
     def integers(self) -> Entries:
         """Names and numbers, followed by terms made of them."""
-        texts = [
-            (text, 0.5, False) for text in terms.in_text(self.function.body, set(self._names[0]))[:MOST_TERMS]
-        ]
+        own = terms.in_text(self.function.body, set(self._names[0]))[:MOST_TERMS]
+        texts = [(text, 0.5, False) for text in own]
         texts += [(e.code, 0.4, False) for e in self._elements("integer")]
         texts += [(text, 0.4, False) for text in (GLOBAL, GRID) if self._lacks_blocks]
         texts += [(text, 0.0, True) for text in dict.fromkeys(terms.sizes(self.arrays))]
@@ -150,9 +150,8 @@ class Pool(Kinds):
                 found.setdefault(e.outer.part("declarator").code, set()).add(right.bare.code)
             elif sign == "+" and left.kind == "binary_expression" and left.part("operator").code == "*":
                 found.setdefault(right.code, set()).add(left.part("right").code)
-        numbers = {
-            " * ".join(str(size) for _, size in array.axes) for array in self.arrays if array.is_output
-        }
+        outputs = ([str(size) for _, size in array.axes] for array in self.arrays if array.is_output)
+        numbers = {*map(" * ".join, outputs)}
         for v in self.locals:
             if v.value and {"blockIdx.x", "blockDim.x"} <= set(re.findall(r"[\w.]+", v.value.code)):
                 found.setdefault(v.name, set()).update(numbers)  # the index of a thread, and so of an element
@@ -167,17 +166,13 @@ class Pool(Kinds):
 
     @cached_property
     def floats(self) -> Entries:
-        found = [
-            Entry(v.name, v, varies=True, rank=self._rank(v))
-            for v in self.locals
-            if kind_of(v) == "float" and not is_shared(v)
-        ]
+        own = (v for v in self.locals if kind_of(v) == "float" and not is_shared(v))
+        found = [Entry(v.name, v, varies=True, rank=self._rank(v)) for v in own]
         constants = {"0.0f": 0.0, "1.0f": 1.0, "-1.0f": -1.0, "2.0f": 2.0, "0.5f": 0.5}
         if any(word in self.function.whole.code for word in ("max", ">", "INFINITY")):
             constants |= {"-INFINITY": float("-inf"), "INFINITY": float("inf")}
-        constants |= {
-            t: float(t.rstrip("fF")) for t in self._literals if re.fullmatch(r"\d*\.\d*[fF]?", t) and t != "."
-        }
+        literals = (t for t in self._literals if re.fullmatch(r"\d*\.\d*[fF]?", t) and t != ".")
+        constants |= {t: float(t.rstrip("fF")) for t in literals}
         found += [Entry(text, known=value) for text, value in constants.items()]
         numbered = [replace(e, code=i) for i, e in enumerate(found)]
         texts = [(e.code, 0.3, False) for e in self._elements("float")]
@@ -197,10 +192,8 @@ class Pool(Kinds):
             if kind_of(v) == "integer" and "constexpr" not in v.words and not is_shared(v)
         ]
         far = {"gridDim.x": FAR_FETCHED} if self._lacks_blocks else {}  # but for GRID
-        found += [
-            Entry(text, varies=not text.endswith(("Dim.x", "Dim.y", "Dim.z")), rank=far.get(text, 0.0))
-            for text in self._builtins
-        ]
+        for text in self._builtins:
+            found.append(Entry(text, varies=not text.endswith(_EXTENTS), rank=far.get(text, 0.0)))
         found += [Entry(text) for text in self._members]
         found += self._constants
         literals = {int(t) for t in self._literals if re.fullmatch(r"\d{1,6}", t)} | {0, 1, 2}
@@ -259,9 +252,8 @@ class Pool(Kinds):
 
     def _rank(self, v: Variable) -> float:
         """What is never read, at most set or added to, is likely to be missing."""
-        is_read = len(re.findall(rf"\b{v.name}\b(?! (?:[-+*/%&|^]|<<|>>)?= )", self._code)) > (
-            v.value is None
-        )
+        reads = re.findall(rf"\b{v.name}\b(?! (?:[-+*/%&|^]|<<|>>)?= )", self._code)
+        is_read = len(reads) > (v.value is None)
         return 0.0 if is_read or v.name in self.idle else UNUSED
 
     def _uses(self, name: str) -> int:
@@ -275,23 +267,12 @@ class Pool(Kinds):
     @cached_property
     def _steady(self) -> set[int]:
         """Variables that are uniform and constant: computed from parameters and never set again."""
-        changed = {e.part("left").code for e in self.function.body.all("assignment_expression")}
-        changed |= {e.part("argument").code for e in self.function.body.all("update_expression")}
         own = [v for v in self.function.parameters if self.function.is_kernel or self._is_bound(v.name)]
         steady, names = {v.node.id for v in own}, {v.name for v in own}
         for v in self.locals:
             made_of = {n.code for n in v.value.all("identifier", "field_expression")} if v.value else {"?"}
-            made_of -= {m for m in made_of if m.endswith(("Dim.x", "Dim.y", "Dim.z"))} | {
-                "min",
-                "max",
-                "blockDim",
-                "gridDim",
-            }
-            if (
-                v.node.id not in steady
-                and v.name not in changed
-                and made_of <= names | {e.text for e in self._constants}
-            ):
+            made_of -= {m for m in made_of if m.endswith(_EXTENTS)} | {"min", "max", "blockDim", "gridDim"}
+            if v.name not in self._changed and made_of <= names | self.constants:
                 steady.add(v.node.id)
                 names.add(v.name)
         return steady
@@ -304,11 +285,8 @@ class Pool(Kinds):
     @cached_property
     def pointers(self) -> list[Variable]:
         """Pointers and arrays of one element type: one may have been confused with another."""
-        return [
-            v
-            for v in self.locals
-            if (v.pointer or v.extents) and not v.file.text[v.start : v.end].startswith("&")
-        ]
+        own = (v for v in self.locals if v.pointer or v.extents)
+        return [v for v in own if not v.file.text[v.start : v.end].startswith("&")]
 
     @cached_property
     def _literals(self) -> set[str]:
@@ -317,45 +295,33 @@ class Pool(Kinds):
     @cached_property
     def _members(self) -> list[str]:
         """`g.C`: integers in structures that the function is given and does not change."""
-        changed = {
-            e.part("left") or e.part("argument")
-            for e in self.function.body.all("assignment_expression", "update_expression")
-        }
-        given = [
-            v for v in self.function.parameters if ("const" in v.words or not v.pointer) and not is_pointer(v)
-        ]
-        names = [
-            f"{v.name}.{m.name}"
-            for v in given
-            for m in self.members.get(v.type, ())
-            if kind_of(m) == "integer"
-        ]
-        return [name for name in names if name not in {c.code for c in changed}][:MOST_MEMBERS]
+        kept = (v for v in self.function.parameters if "const" in v.words or not v.pointer)
+        given = ((v.name, m) for v in kept if not is_pointer(v) for m in self.members.get(v.type, ()))
+        names = (f"{name}.{m.name}" for name, m in given if kind_of(m) == "integer")
+        return [name for name in names if name not in self._changed][:MOST_MEMBERS]
+
+    @cached_property
+    def _changed(self) -> set[str]:
+        """What the function sets."""
+        sets = self.function.body.all("assignment_expression", "update_expression")
+        return {(e.part("left") or e.part("argument")).code for e in sets}
 
     @cached_property
     def _builtins(self) -> list[str]:
         used = self.function.body.code
         axes = [axis for axis in "xyz" if re.search(rf"Idx\.{axis}\b|Dim\.{axis}\b", used)]
         axes = ["x", *axes] if self.function.is_kernel and "x" not in axes else axes
-        names = [
-            name
-            for name in BUILTINS
-            if name != "gridDim" or name in used or _OVER_THE_GRID.search(used) or self._lacks_blocks
-        ]
-        return [f"{name}.{axis}" for axis in axes for name in names]
+        grid = "gridDim" in used or _OVER_THE_GRID.search(used) or self._lacks_blocks
+        return [f"{name}.{axis}" for axis in axes for name in BUILTINS if name != "gridDim" or grid]
 
     @cached_property
     def _constants(self) -> list[Entry]:
         """constexpr integers and macros."""
         found = {}
         for v in self.file.variables:
-            if (
-                {"constexpr", "const"} & set(v.words)
-                and kind_of(v) == "integer"
-                and v.scope == self.file.root
-            ):
-                if (value := self.values.integer(v.value)) is not None:
-                    found[v.name] = Entry(v.name, v, known=value)
+            fixed = v.scope == self.file.root and {"constexpr", "const"} & set(v.words)
+            if fixed and kind_of(v) == "integer" and (value := self.values.integer(v.value)) is not None:
+                found[v.name] = Entry(v.name, v, known=value)
         return list(found.values())
 
     @cached_property
@@ -369,16 +335,13 @@ class Pool(Kinds):
         for e in (*self._direct, *entries):
             if (v := e.variable) is not None and v.end <= place and self._holds(v, place):
                 named[e.text] = v
-        seen = {
-            i for i, e in enumerate(self._direct) if e.variable is None or named.get(e.text) is e.variable
-        }
-        return [
-            i
-            for i, e in enumerate(entries)
-            if (e.variable is None or named.get(e.text) is e.variable)
-            and seen.issuperset(e.of)
-            and all(v.end <= place and self._holds(v, place) for v in e.arrays)
-        ]
+
+        def is_seen(e: Entry) -> bool:
+            return e.variable is None or named.get(e.text) is e.variable
+
+        seen = {i for i, e in enumerate(self._direct) if is_seen(e)}
+        found = [(i, e) for i, e in enumerate(entries) if is_seen(e) and seen.issuperset(e.of)]
+        return [i for i, e in found if all(v.end <= place and self._holds(v, place) for v in e.arrays)]
 
     def _holds(self, v: Variable, place: int) -> bool:
         return v.scope == self.file.root or v.scope.start_byte <= place < v.scope.end_byte

@@ -116,9 +116,8 @@ class Ranks:
         named = (i for i in self.plain if self.pool[i].varies)
         varying = [i for i in named if self.pool[i].variable or "Idx" in self.pool[i].text]
         own = self.pool.partners.get(self.piece.code, ())
-        return grouped(
-            (-PARTNERS * (self.pool[b].text in own), (a, b)) for b in self.sizes_here for a in varying
-        )
+        ranked = ((-PARTNERS * (self.pool[b].text in own), b) for b in self.sizes_here)
+        return grouped((rank, (a, b)) for rank, b in ranked for a in varying)
 
     @cached_property
     def _compared(self) -> Ranked:

@@ -38,9 +38,8 @@ class Repair:
     @property
     def overlaps(self) -> bool:
         """Whether one edit lies in another, so that they cannot be combined."""
-        return any(
-            one.end > other.start for one, other in pairwise(sorted(self.edits, key=lambda e: e.start))
-        )
+        in_order = sorted(self.edits, key=lambda e: e.start)
+        return any(one.end > other.start for one, other in pairwise(in_order))
 
     def as_dict(self) -> dict:
         """What it changes: from its first line to its last, and line by line."""
@@ -127,9 +126,8 @@ class Place:
         return sorted([*range(self.first, self.last + 1), *[target] * bool(target)])
 
     def as_dict(self) -> dict:
-        return {
-            name: value for name, value in asdict(self).items() if value or name in ("how", "first", "last")
-        }
+        always = ("how", "first", "last")
+        return {name: value for name, value in asdict(self).items() if value or name in always}
 
 
 def places(source: str, edits: Sequence[Edit]) -> list[Place]:

@@ -28,6 +28,7 @@ from .support import pool_text, support
 
 NONE = Entries()
 MOST_INLINED = 12  # sites of a function that is compiled for every place that calls it
+_UNROLL = re.compile(r"^[ \t]*#[ \t]*pragma[ \t]+unroll[^\n]*|_Pragma\([^)]*\)", re.MULTILINE)
 _WAITS = re.compile(r"__sync|_sync\b|\basm\b|cooperative_groups|\bthis_thread")
 
 
@@ -97,30 +98,18 @@ class Schemata:
     def add(self, piece: Piece, operations, pool=NONE, here=(), made=None, order=False) -> int | None:
         """The number of a new site; None if the line must not be changed. order: whether it affects the order
         of threads."""
-        if (
-            piece.line in self.without
-            or self.only is not None
-            and piece.line not in self.only
-            or self.races is not None
-            and not order
-            and piece.line not in self.races
-        ):
+        others = self.only is not None and piece.line not in self.only
+        unraced = self.races is not None and not order and piece.line not in self.races
+        if piece.line in self.without or others or unraced:
             return None
-        number = len(self.sites) + 1
-        self.sites.append(Site(number, piece, operations, pool, list(here), made))
+        self.sites.append(Site(len(self.sites) + 1, piece, operations, pool, list(here), made))
         return len(self.sites)
 
 
 def _rolled(text: str) -> str:
     """The text without `#pragma unroll`, as every copy of a site takes time to compile; offsets stay the
     same."""
-    return re.sub(
-        r"^[ \t]*#[ \t]*pragma[ \t]+unroll[^\n]*|_Pragma\([^)]*\)", _blank, text, flags=re.MULTILINE
-    )
-
-
-def _blank(found: re.Match[str]) -> str:
-    return " " * len(found[0])
+    return _UNROLL.sub(lambda found: " " * len(found[0]), text)
 
 
 def _fixed_names(file: CudaText) -> set[str]:

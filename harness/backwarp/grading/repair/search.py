@@ -153,12 +153,8 @@ class Search(Order):
         end = self.clock() + SUGGESTED * self.left
 
         def is_right(text: str) -> bool:
-            return (
-                self.clock() < end
-                and self.left > 0
-                and (not slow or self.is_fast(text))
-                and self.passes(text)
-            )
+            there_is_time = self.clock() < end and self.left > 0
+            return there_is_time and (not slow or self.is_fast(text)) and self.passes(text)
 
         yield from from_solution.repairs(self.source, self.solution, self.kernel.name, is_right)
 
@@ -197,11 +193,9 @@ class Search(Order):
                 if cost <= most and (found := self.found_among(tier, variants, whole)):
                     return found
         if len(groups) > 1:
-            later = [
-                (cost, i, tier) for i, part in enumerate(parts) for cost, tier in part[2] if cost > FIRST
-            ]
-            for _, i, tier in sorted(later, key=lambda item: item[:2]):
-                if found := self.found_among(tier, *parts[i][:2]):
+            later = [(cost, i, tier) for i, part in enumerate(parts) for cost, tier in part[2]]
+            for cost, i, tier in sorted(later, key=lambda item: item[:2]):
+                if cost > FIRST and (found := self.found_among(tier, *parts[i][:2])):
                     return found
         return []
 

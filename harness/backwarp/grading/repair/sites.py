@@ -77,9 +77,8 @@ class Site(Ranks):
     @property
     def orders(self) -> bool:
         """Whether it is a barrier, a place for one, or a condition that decides on one."""
-        return (
-            self.operations is BARRIERS or self.piece.code.startswith("__sync") or is_of_barrier(self.piece)
-        )
+        is_barrier = self.operations is BARRIERS or self.piece.code.startswith("__sync")
+        return is_barrier or is_of_barrier(self.piece)
 
     def entry_of(self, text: str) -> int | None:
         return next((i for i in self.here if self.pool[i].text == text), None)

@@ -7,15 +7,7 @@ from collections.abc import Callable, Iterable
 from itertools import pairwise
 
 from ...cuda.pieces import Function, Piece, Variable
-from .edits import (
-    ASSIGN,
-    ATOMIC,
-    BARRIERS,
-    ELSE_ZERO,
-    TOO_MANY,
-    Edit,
-    Operation,
-)
+from .edits import ASSIGN, ATOMIC, BARRIERS, ELSE_ZERO, TOO_MANY, Edit, Operation
 from .exchanges import Exchanges, may_be_exchanged
 from .expressions import Expressions
 from .moves import Moves
@@ -36,21 +28,21 @@ class Writer(Exchanges, Expressions, Moves):
         arrays, idle = schemata.arrays_of(function), schemata.idle
         self.pool = Pool(schemata.file, function, schemata.programs, arrays, idle)
         self.integers, self.floats = self.pool.integers, self.pool.floats
-        self.kept = {
-            e.variable.node.id: f"backwarp_i[{i}]" for i, e in enumerate(self.integers) if e.variable
-        }
-        self.kept |= {e.variable.node.id: f"backwarp_f[{i}]" for i, e in enumerate(self.floats) if e.variable}
-        self.kept |= {v.node.id: f"backwarp_q[{i}]" for i, v in enumerate(self.pool.kept)}
+        kept = {"i": [e.variable for e in self.integers], "f": [e.variable for e in self.floats]}
+        every = (
+            (v, f"backwarp_{x}[{i}]")
+            for x, vs in (kept | {"q": self.pool.kept}).items()
+            for i, v in enumerate(vs)
+        )
+        self.kept = {v.node.id: place for v, place in every if v}
         self.loops = 0
         self.assign = ASSIGN if schemata.races is None else (*ASSIGN, ATOMIC)
         self.leaves = function.part("type") is not None and function.part("type").code == "void"
 
     def body(self) -> str:
         """The function's body, beginning with the constant values."""
-        plain = {
-            letter: [e for e in entries if not e.of]
-            for letter, entries in (("i", self.integers), ("f", self.floats))
-        }
+        pools = {"i": self.integers, "f": self.floats}
+        plain = {letter: [e for e in entries if not e.of] for letter, entries in pools.items()}
         first = [f"int backwarp_i[{len(plain['i']) or 1}]; float backwarp_f[{len(plain['f']) or 1}];"]
         first.append(f"const void* backwarp_q[{len(self.pool.kept) or 1}];")
         first.append("const BackwarpPool backwarp_p = {backwarp_i, backwarp_f, backwarp_q};")
@@ -156,13 +148,9 @@ class Writer(Exchanges, Expressions, Moves):
             return ""
         target, value, kind = stored.part("left"), stored.part("right"), self.pool.kind(stored.part("left"))
         condition = p.part("condition").code[1:-1].strip()
-        if (
-            stored.part("operator").code != "="
-            or target.kind == "identifier"
-            or kind not in ("float", "integer")
-        ):
+        zero = {"float": "0.0f", "integer": "0"}.get(kind)
+        if stored.part("operator").code != "=" or target.kind == "identifier" or not zero:
             return ""
-        zero = "0.0f" if kind == "float" else "0"
 
         def made(choice: Choice) -> Edit:
             return Edit(p.start, p.end, f"{target.code} = {condition} ? {value.code} : {zero};", "a choice")
@@ -199,10 +187,8 @@ class Writer(Exchanges, Expressions, Moves):
             own = [v for v in self.pool.locals if p.holds(v) and names]
             pairs = [pair for pair in pairwise([*self._declared_before(p), *own]) if may_be_exchanged(*pair)]
             exchanged = "".join(self._exchanged(*pair) for pair in pairs)
-            text += (
-                f" {exchanged}{self._stores({id(v): v for pair in pairs for v in pair}.values())}"
-                + self._stores(own)
-            )
+            both = {id(v): v for pair in pairs for v in pair}.values()
+            text += f" {exchanged}{self._stores(both)}{self._stores(own)}"
         return text
 
     def _one_by_one(self, p: Piece) -> str:
@@ -211,7 +197,7 @@ class Writer(Exchanges, Expressions, Moves):
         head, text, at = p.file.text[p.start : first.start], "", p.start
         for d in (first, *others) if others and "//" not in head else ():
             text += (
-                "\n" * p.file.text[at : d.start].count("\n") + " ".join(head.split()) + f" {self.write(d)}; "
+                "\n" * p.file.text[at : d.start].count("\n") + f"{' '.join(head.split())} {self.write(d)}; "
             )
             text += self._stores(v for v in self.pool.locals if d.holds(v))
             at = d.end
@@ -235,11 +221,8 @@ class Writer(Exchanges, Expressions, Moves):
         return self._inside(p) if fits else p.code
 
     def _stores(self, variables: Iterable[Variable]) -> str:
-        return "".join(
-            f"{self.kept[v.node.id]} = {v.name}; "
-            for v in variables
-            if v.node.id in self.kept and not v.extents
-        )
+        own = (v for v in variables if v.node.id in self.kept and not v.extents)
+        return "".join(f"{self.kept[v.node.id]} = {v.name}; " for v in own)
 
     def _kept_after(self, p: Piece) -> str:
         """Updates the pool with what an expression assigns."""
@@ -258,13 +241,9 @@ class Writer(Exchanges, Expressions, Moves):
         variables = [v for v in self.pool.locals if head and head[0].holds(v)]
         after = self._stores(variables) + "".join(self._kept_after(x) for x in head)
         kept = after.replace(";", ",") if p.part("condition") else ""  # it may be compared with another bound
-        text = self._inside(
-            p,
-            condition=lambda c: kept + self._condition(c),
-            body=self._loop_body("" if kept else after),
-        )
-        text = f'_Pragma("unroll 1") {text}'
-        return self._guarded(p, text)
+        body = self._loop_body("" if kept else after)
+        text = self._inside(p, condition=lambda c: kept + self._condition(c), body=body)
+        return self._guarded(p, f'_Pragma("unroll 1") {text}')
 
     def _while_statement(self, p: Piece) -> str:
         kept = self._kept_after(p.part("condition"))

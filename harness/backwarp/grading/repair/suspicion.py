@@ -49,10 +49,8 @@ def stated_lines(verdict: Verdict) -> set[int]:
 def conditions_around(source: str, lines: Collection[int]) -> set[int]:
     """The lines of the conditions of every `if` around these."""
     file = read(source)
-    heads = (
-        p.part("condition") for line in lines for p in file.around(file.line_start(line), "if_statement")
-    )
-    return {head.line for head in heads}
+    around = (p for line in lines for p in file.around(file.line_start(line), "if_statement"))
+    return {p.part("condition").line for p in around}
 
 
 def alone(source: str, kernel: str, suspected: dict[int, float]) -> list[int]:
@@ -147,16 +145,12 @@ def _names(code: str) -> set[str]:
 def setters(source: str, line: int, most: float, elements: bool = True) -> dict[int, float]:
     """A line, and those that set what it uses, transitively: half as much at each step. elements: or elements of arrays
     that it uses."""
-    file = read(source)
-    function = next(
-        (f for f in file.functions if f.whole.node.start_point[0] < line <= f.whole.node.end_point[0] + 1),
-        None,
-    )
+    function = read(source).function_at(line)
     found, now = {line: most}, {line}
     while function and now and (most := most / 2) > 0.02:
         tokens = [t for t in function.body.all("identifier") if t.line in now]
         names = {t.code for t in tokens}
-        sets_ = [*function.body.all("init_declarator"), *function.body.all("assignment_expression")]
+        sets_ = function.body.all("init_declarator", "assignment_expression")
         targets = ((p.line, p.part("declarator") or p.part("left")) for p in sets_)
         now = {line for line, t in targets if (_root(t) if elements else t.code) in names} - found.keys()
         found |= dict.fromkeys(now, most)
@@ -165,22 +159,16 @@ def setters(source: str, line: int, most: float, elements: bool = True) -> dict[
 
 def users(source: str, line: int, most: float) -> dict[int, float]:
     """The lines that use what a line sets, or fills by a call, transitively: half as much at each step."""
-    file = read(source)
-    function = next(
-        (f for f in file.functions if f.body.node.start_point[0] < line <= f.body.node.end_point[0] + 1), None
-    )
+    function = read(source).function_at(line)
     found: dict[int, float] = {}
     now = {line}
     while function and now and most > 0.02:
-        names = {_root(t) for p in _setting(function.body) if p.line in now for t in _targets(p)}
+        sets_ = function.body.all("init_declarator", "assignment_expression", "call_expression")
+        names = {_root(t) for p in sets_ if p.line in now for t in _targets(p)}
         now = {t.line for t in function.body.all("identifier") if t.code in names} - found.keys() - {line}
         found |= dict.fromkeys(now, most)
         most /= 2
     return found
-
-
-def _setting(body: Piece) -> list[Piece]:
-    return [p for p in body.all("init_declarator", "assignment_expression", "call_expression")]
 
 
 def _targets(p: Piece) -> list[Piece]:

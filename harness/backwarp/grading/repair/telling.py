@@ -66,9 +66,8 @@ def summary(verdict: Verdict) -> str:
 def code_at(verdict: Verdict, most: int = MOST_CODE) -> dict[int, tuple[str, int]]:
     """The first lines of the file that it names, by number: each with the column of what changes in it, 0 if nothing does."""
     repairs = in_order(verdict.repair)
-    columns = {
-        edit["line"]: edit["column"] for r in reversed(repairs) for edit in reversed(r.get("edits", ()))
-    }
+    edits = [edit for r in repairs for edit in r.get("edits", ())]
+    columns = {edit["line"]: edit["column"] for edit in reversed(edits)}
     lines = {n["line"]: (n["text"], columns.get(n["line"], 0)) for r in repairs for n in r["code"]}
     return dict(sorted([*lines.items()][:most]))
 

@@ -180,13 +180,8 @@ def of_one_direction(one: str, other: str) -> bool:
 
 @cache
 def _of(name: str) -> frozenset[int]:
-    places = [
-        words.split().index(part)
-        for part in _PART.findall(name)
-        for words in (*_DIRECTIONS, *_CAPITAL)
-        if part in words.split()
-    ]
-    return frozenset(places)
+    parts, known = _PART.findall(name), [words.split() for words in (*_DIRECTIONS, *_CAPITAL)]
+    return frozenset(words.index(part) for part in parts for words in known if part in words)
 
 
 def turned(text: str, names: Collection[str]) -> Iterator[str]:

@@ -80,9 +80,8 @@ def limited(failed: Sequence[Observation], name: str) -> Finding | None:
         target = next(t for t in o.targets if t.array.name == name)
         got = o.results[name].astype(np.float64)
         wrong = ~target.right(o.results[name])
-        columns.append(
-            np.stack([got.ravel(), target.values.ravel(), wrong.ravel()])[:, ~np.isnan(target.values).ravel()]
-        )
+        rows = np.stack([got.ravel(), target.values.ravel(), wrong.ravel()])
+        columns.append(rows[:, ~np.isnan(target.values).ravel()])
     got, want, wrong = np.concatenate(columns, 1) if columns else np.zeros((3, 0))
     limits = np.unique(got[wrong > 0])
     if len(limits) != 1 or not np.isfinite(limits).all() or wrong.sum() < LEAST:
@@ -110,21 +109,13 @@ def offset(failed: Sequence[Observation]) -> Finding | None:
     if sum(sizes) < LEAST or max(sizes) < 2:
         return None
     by, target, o = offsets[0]
-    names = [
-        f"log({d})" if log else d
-        for d in o.dims
-        for log in (True, False)
-        if all(is_size(by, d, log, o) for by, _, o in offsets)
-    ]
+    known = [(d, log) for d in o.dims for log in (True, False)]
+    known = [(d, log) for d, log in known if all(is_size(by, d, log, o) for by, _, o in offsets)]
+    names = [f"log({d})" if log else d for d, log in known]
     everywhere = all(abs(x - by) < 1e-3 * abs(by) for x, _, _ in offsets)
     called = names[0] if len(names) == 1 else ""
-    return Finding.of(
-        "offset",
-        array=target.array.name,
-        by=by,
-        case="" if everywhere and not called else o.case.name,
-        called=called,
-    )
+    case = "" if everywhere and not called else o.case.name
+    return Finding.of("offset", array=target.array.name, by=by, case=case, called=called)
 
 
 def is_size(by: float, dim: str, log: bool, o: Observation) -> bool:
@@ -187,13 +178,11 @@ def generic(failed: Sequence[Observation]) -> Finding | None:
 
 def factor(pairs: list) -> Finding | None:
     """Every element is the same multiple of the expected one."""
-    pairs = (
-        [pair for pair in pairs if telling(pair[1])]
-        if any(telling(target) > 1 for _, target, _ in pairs)
-        else []
-    )
+    if not any(telling(target) > 1 for _, target, _ in pairs):
+        return None
+    pairs = [pair for pair in pairs if telling(pair[1])]
     ratios = [common_ratio(target, got.astype(np.float64)) for _, target, got in pairs]
-    if not pairs or None in ratios:
+    if None in ratios:
         return None
     name, first = pairs[0][1].array.name, ratios[0]
     if not any(ratios):
@@ -242,9 +231,8 @@ def half(pairs: list) -> Finding | None:
 def whole(pairs: list) -> Finding | None:
     """Integers where fractions are expected."""
     pairs = [(target, got) for seen, target, got in pairs if seen.case.values != "integers"]
-    if sum(map(np.count_nonzero, (got for _, got in pairs))) < 4 or any(
-        (got != np.round(got)).any() for _, got in pairs
-    ):
+    results = [got for _, got in pairs]
+    if sum(map(np.count_nonzero, results)) < 4 or any((got != np.round(got)).any() for got in results):
         return None
     if all((target.values == np.round(target.values)).all() for target, _ in pairs):
         return None

@@ -69,9 +69,8 @@ def blocks_of_another_size(
             step = constant(own, blocks[0][0])
             each = {step / n for n in threads}  # a thread may have several elements, and blocks may overlap
             if step and each and 1 not in each and (len(each) > 1 or min(each) > 1 and min(each) % 1):
-                yield Finding.of(
-                    "blocks_of_another_size", e.line, step=step, axis=axis, code=shown(e), threads=threads[0]
-                )
+                facts = dict(step=step, axis=axis, code=shown(e), threads=threads[0])
+                yield Finding.of("blocks_of_another_size", e.line, **facts)
                 return
 
 
@@ -86,9 +85,8 @@ def steps_into_other_blocks(
             continue
         name, axis = step.groups()
         begins = [d.part("value") for d in first.all("init_declarator") if d.part("declarator").code == name]
-        apart = any(
-            {f"blockIdx.{axis}", f"blockDim.{axis}"} <= {*names} for b in begins for _, names in expanded(b)
-        )
+        terms = (names for b in begins for _, names in expanded(b))
+        apart = any({f"blockIdx.{axis}", f"blockDim.{axis}"} <= {*names} for names in terms)
         bounds = [condition, *(value_of(own.file, p.code, p.start) for p in condition.all("identifier"))]
         several = any(triple(launch.grid, "grid")[AXES.index(axis)] > 1 for _, launch in failed)
         if apart and several and not any("blockIdx" in bound.code for bound in bounds if bound):
@@ -140,8 +138,7 @@ def expanded(e: Piece, depth: int = 3) -> list[tuple[int, tuple[str, ...]]]:
     return found[:MOST_TERMS]
 
 
-# -- indices of shared memory
-# ----------------------------------------------------------------------------------
+# -- indices of shared memory ----------------------------------------------------------------------------------
 
 
 def shared_accesses(function: Function) -> Iterator[tuple[Piece, Variable, Piece]]:
@@ -185,8 +182,7 @@ def is_parameter(known: Variable, p: Piece) -> bool:
     return bool(own and own.is_kernel and known in own.parameters) and not is_set(own.body, p.code)
 
 
-# -- which thread adds what
-# ------------------------------------------------------------------------------------
+# -- which thread adds what ------------------------------------------------------------------------------------
 
 
 def takes_what_changes(fault: KernelFault, own: Function) -> Finding | None:
@@ -213,14 +209,9 @@ def takes_what_changes(fault: KernelFault, own: Function) -> Finding | None:
                 continue
         element = f"{fault.array}[{fault.index}]"
         asked = [i.part("condition") for i in own.file.around(e.start, "if_statement") if loops[0].holds(i)]
-        return Finding.of(
-            "takes_what_changes" if asked else "adds_what_changes",
-            loops[0].line,
-            adds=named(adds),
-            takes=named(takes),
-            element=element,
-            test=shown(asked[0]) if asked else "",
-        )
+        kind, test = ("takes_what_changes", shown(asked[0])) if asked else ("adds_what_changes", "")
+        facts = dict(adds=named(adds), takes=named(takes), element=element, test=test)
+        return Finding.of(kind, loops[0].line, **facts)
     return None
 
 

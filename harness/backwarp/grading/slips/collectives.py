@@ -26,9 +26,8 @@ def kept_away(fault: KernelFault, kernel: str, source: str) -> list[Finding]:
     within, own = file.function_at(fault.line), file.function(kernel)
     if not within or not own:
         return []
-    here = [
-        c for name, c in within.body.calls() if name.endswith("_sync") and c.line <= fault.line <= c.last_line
-    ]
+    joint = (c for name, c in within.body.calls() if name.endswith("_sync"))
+    here = [c for c in joint if c.line <= fault.line <= c.last_line]
     for call in here[:1]:
         for test in tests_around(call):
             if splits(test) or "threadIdx" in test_names(test) and all(map(unknown, conjuncts(test))):
@@ -36,9 +35,8 @@ def kept_away(fault: KernelFault, kernel: str, source: str) -> list[Finding]:
     helper = within.name != own.name
     calls = [c for name, c in own.body.calls() if name == within.name] if helper else here[:1]
     found = [(c, test, "") for c in calls for test in tests_around(c) if helper and splits(test)]
-    found += [
-        (c, test, "return") for c in calls for test in tests_of_returns(file, c, own.start) if splits(test)
-    ]
+    before = ((c, test) for c in calls for test in tests_of_returns(file, c, own.start))
+    found += [(c, test, "return") for c, test in before if splits(test)]
     if len({test.start for _, test, _ in found}) != 1:
         return []
     call, test, leaves = found[0]
@@ -90,9 +88,8 @@ def conjuncts(test: Piece) -> Iterator[Piece]:
 
 def holds(test: Piece, thread: int) -> bool:
     """Whether a condition holds for a thread; if that cannot be known, yes."""
-    known = defaultdict(
-        lambda: None, {"threadIdx.x": thread, "threadIdx.y": 0, "blockIdx.x": 0, "blockDim.x": 32 * WARPS}
-    )
+    built_in = {"threadIdx.x": thread, "threadIdx.y": 0, "blockIdx.x": 0, "blockDim.x": 32 * WARPS}
+    known = defaultdict(lambda: None, built_in)
     if test.kind == "unary_expression" and test.code.startswith("!"):
         inner = computed(test.part("argument"), known)
         return inner is None or not inner

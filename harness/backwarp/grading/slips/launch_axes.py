@@ -28,9 +28,8 @@ def unused_axes(kernel: Kernel, mine: Reached, launches: Sequence[Launch]) -> It
             shapes = [s for each in launches if (s := triple(getattr(each, part), part))[i] > 1]
             if shapes and f"{name}.{axis}" not in used:
                 shape = " x ".join(map(str, shapes[0][: 1 + max(k for k in range(3) if shapes[0][k] > 1)]))
-                yield Finding.of(
-                    "unused_axis", kernel=kernel.name, index=f"{name}.{axis}", shape=shape, of=part
-                )
+                facts = dict(index=f"{name}.{axis}", shape=shape, of=part)
+                yield Finding.of("unused_axis", kernel=kernel.name, **facts)
 
 
 def indices_in(mine: Reached) -> list[Piece]:

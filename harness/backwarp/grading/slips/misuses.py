@@ -63,12 +63,8 @@ def other_order(kernel: Kernel, own: Function) -> list[Finding]:
     if names == declared or sorted(names) != sorted(declared):
         return []
     first = next(i for i, name in enumerate(names) if name != declared[i])
-    line = own.parameters[first].line
-    return [
-        Finding.of(
-            "other_order", line, declared=declared, number=first + 1, is_=declared[first], taken=names[first]
-        )
-    ]
+    facts = dict(declared=declared, number=first + 1, is_=declared[first], taken=names[first])
+    return [Finding.of("other_order", own.parameters[first].line, **facts)]
 
 
 def changed_lines(stub: Reached, mine: Reached) -> list[Finding]:

@@ -38,9 +38,8 @@ def ends_at_once(function: Function) -> Iterator[Finding]:
         if not body or body.code != ";" or statement.part("alternative"):
             continue
         word = "if" if statement.kind == "if_statement" else "for"
-        after = function.file.piece(
-            body.node.next_named_sibling or statement.node.next_named_sibling or body.node
-        )
+        after = body.node.next_named_sibling or statement.node.next_named_sibling or body.node
+        after = function.file.piece(after)
         if word == "for" and not (after.kind == "compound_statement" or after.column > statement.column):
             continue
         yield Finding.of("ends_at_once", body.line, word=word)
@@ -138,12 +137,9 @@ def is_another_in(loop: Piece, target: Piece, inner: list[Piece]) -> bool:
     """Whether a target may be another element in each iteration of a loop. inner: loops in it, around the target."""
     for name in list(target.all("identifier"))[1:]:
         known = target.file.variable_at(name.code, target.start)
-        if (
-            known
-            and not any(each.holds(known) for each in inner)
-            and (loop.holds(known) or is_set(loop, name.code))
-        ):
-            return True
+        if known and not any(each.holds(known) for each in inner):
+            if loop.holds(known) or is_set(loop, name.code):
+                return True
     return False
 
 
@@ -151,11 +147,8 @@ def is_zero(value: Piece) -> bool:
     """`0.0f`, `make_float4(0, 0, 0, 0)`."""
     called = {call.part("function") for _, call in value.calls()}
     numbers = [p.code for p in value.all("number_literal")]
-    return (
-        bool(numbers)
-        and all(p in called for p in value.all("identifier"))
-        and not any(n.strip("fF.0") for n in numbers)
-    )
+    only_zeros = bool(numbers) and not any(n.strip("fF.0") for n in numbers)
+    return only_zeros and all(p in called for p in value.all("identifier"))
 
 
 def is_zeroed(name: Piece) -> bool:
