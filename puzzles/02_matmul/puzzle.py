@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from backwarp.reference import dense
 
-from backwarp.course import Case, In, Kernel, Launch, Mistake, Out, Puzzle, ceil_div
-from backwarp.course.sizes import Ints, integers, own_sizes, with_inputs
+from backwarp.course import Case, In, Kernel, Mistake, Out, Puzzle
+from backwarp.course.sizes import Ints, integers, own_sizes, tiled, with_inputs
 
 KERNEL = "matmul"
 ROW = "int row = blockIdx.y * blockDim.y + threadIdx.y;"
@@ -40,9 +40,7 @@ PUZZLE = Puzzle(
         Kernel(
             KERNEL,
             params=(In("A", m="M", k="K"), In("B", k="K", n="N"), Out("C", m="M", n="N"), *Ints("M N K")),
-            launch=lambda d, t: Launch(
-                grid=(ceil_div(d["N"], d["tx"]), ceil_div(d["M"], d["ty"])), block=(d["tx"], d["ty"])
-            ),
+            launch=tiled("N", "M"),
             reference=lambda a, d: dense.matmul(a["A"], a["B"]),
         ),
     ),

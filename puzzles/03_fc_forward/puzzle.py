@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from backwarp.reference import dense
 
-from backwarp.course import Case, In, Kernel, Launch, Mistake, Out, Puzzle, ceil_div
-from backwarp.course.sizes import Ints, integers, own_sizes, with_inputs
+from backwarp.course import Case, In, Kernel, Mistake, Out, Puzzle
+from backwarp.course.sizes import Ints, integers, own_sizes, tiled, with_inputs
 
 KERNEL = "fc_forward"
 
@@ -39,9 +39,7 @@ PUZZLE = Puzzle(
                 Out("output", b="batch", o="n_out"),
                 *Ints("batch n_in n_out"),
             ),
-            launch=lambda d, t: Launch(
-                grid=(ceil_div(d["n_out"], d["tx"]), ceil_div(d["batch"], d["ty"])), block=(d["tx"], d["ty"])
-            ),
+            launch=tiled("n_out", "batch"),
             reference=lambda a, d: dense.forward(a["input"], a["weights"], a["bias"]),
         ),
     ),
@@ -61,9 +59,7 @@ PUZZLE = Puzzle(
         Case("one_sample", dict(batch=1, n_in=6, n_out=35), "3 blocks in x"),
         integers(dict(batch=5, n_in=12, n_out=7)),
         Case("many_samples", dict(batch=70, n_in=9, n_out=6), "5 blocks in y"),
-        Case(
-            "nothing_divides", dict(batch=19, n_in=37, n_out=33, tx=8, ty=4), "5 x 5 blocks of 8 x 4 threads"
-        ),
+        Case("nothing_divides", dict(batch=19, n_in=37, n_out=33, tx=8, ty=4), "5 x 5 blocks of 8 x 4"),
         Case("fc_fw_lenet_84_10", dict(batch=8, n_in=84, n_out=10), "LeNet's last layer"),
         Case("fc_fw_lenet_120_84", dict(batch=8, n_in=120, n_out=84), "LeNet's fourth"),
         Case("fc_fw_lenet_256_120", dict(batch=8, n_in=256, n_out=120), "LeNet's third"),

@@ -29,6 +29,7 @@ def cut(rng, a, d):
     return dense.relu(rng.standard_normal(d["n"]))
 
 
+DROPPED = "NaN became 0: no comparison with NaN is true, and fmaxf drops it; it must stay NaN."
 TURNED = "It is the wrong way round: negative numbers are kept, the others are 0."
 
 MISTAKES = (
@@ -50,12 +51,7 @@ MISTAKES = (
             ("0.0f : x", "0.01f * x : x"),
             says="Negative numbers became a hundredth of themselves; that is leaky ReLU.",
         ),
-        Mistake(
-            "fmaxf",
-            ("x < 0.0f ? 0.0f : x", "fmaxf(x, 0.0f)"),
-            says="NaN became 0: no comparison with NaN is true, and fmaxf drops it; it must stay NaN.",
-            hint=3,
-        ),
+        Mistake("fmaxf", ("x < 0.0f ? 0.0f : x", "fmaxf(x, 0.0f)"), says=DROPPED, hint=3),
         Mistake(
             "sign bit",
             ("x < 0.0f", "signbit(x)"),
@@ -65,15 +61,11 @@ MISTAKES = (
     ),
     *mistakes_in(
         INPLACE,
-        Mistake(
-            "inplace: comparison turned",
-            ("data[i] < 0", "data[i] > 0"),
-            says="It is the wrong way round: negative numbers are kept, the others are 0.",
-        ),
+        Mistake("inplace: comparison turned", ("data[i] < 0", "data[i] > 0"), says=TURNED),
         Mistake(
             "inplace: fmaxf",
             ("if (i < n && data[i] < 0.0f) data[i] = 0.0f", "if (i < n) data[i] = fmaxf(data[i], 0.0f)"),
-            says="NaN became 0: no comparison with NaN is true, and fmaxf drops it; it must stay NaN.",
+            says=DROPPED,
             hint=3,
         ),
     ),
@@ -153,9 +145,7 @@ PUZZLE = Puzzle(
             input=SPECIAL,
             data=SPECIAL,
         ),
-        with_inputs(
-            "zeros", dict(n=37, threads=8), "0 and -0 among the inputs", input=with_zeros, data=with_zeros
-        ),
+        with_inputs("zeros", dict(n=37, threads=8), "0 and -0 as inputs", input=with_zeros, data=with_zeros),
         with_inputs(
             "close_to_zero",
             dict(n=45, threads=16),

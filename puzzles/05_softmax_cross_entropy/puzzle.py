@@ -9,7 +9,7 @@ from backwarp.reference import loss
 
 from backwarp.course import Case, Gradient, In, Int, Kernel, Launch, Out, Puzzle
 from backwarp.course.mistakes import Mistake, mistakes_in
-from backwarp.course.sizes import gradient_check, integers, one_thread_each, own_sizes, with_inputs
+from backwarp.course.sizes import by_hand, gradient_check, integers, one_thread_each, own_sizes, with_inputs
 
 FORWARD, MEAN, BACKWARD = "softmax_cross_entropy_forward", "mean_loss", "softmax_cross_entropy_backward"
 
@@ -37,10 +37,8 @@ SEARCH = """float largest = row[0];
     // END SOLUTION"""
 
 
-LOOP, TERM = (
-    "for (int k = 1; k < classes; k++) largest = fmaxf(largest, row[k]);",
-    "sum += expf(row[k] - largest);",
-)
+LOOP = "for (int k = 1; k < classes; k++) largest = fmaxf(largest, row[k]);"
+TERM = "sum += expf(row[k] - largest);"
 NOT_RESCALED = Mistake(
     "sum not rescaled",
     ((LOOP, ""), (TERM, "sum += expf(row[k] - (largest = fmaxf(largest, row[k])));")),
@@ -165,10 +163,9 @@ PUZZLE = Puzzle(
     },
     bench=dict(batch=16384, classes=1000),
     cases=(
-        with_inputs(
+        by_hand(
             "softmax_tiny_2x3",
             dict(batch=2, classes=3),
-            "done by hand in the lesson",
             logits=[[2, 1, 0], [0, -1, 1]],
             labels=[0, 1],
             losses=[0.4076, 2.4076],

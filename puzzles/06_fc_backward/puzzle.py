@@ -5,9 +5,17 @@ from __future__ import annotations
 import numpy as np
 from backwarp.reference import dense
 
-from backwarp.course import Case, Gradient, In, Int, Kernel, Launch, Out, Puzzle, ceil_div
+from backwarp.course import Case, Gradient, In, Int, Kernel, Out, Puzzle
 from backwarp.course.mistakes import Mistake, mistakes_in
-from backwarp.course.sizes import Ints, gradient_check, integers, one_thread_each, own_sizes, with_inputs
+from backwarp.course.sizes import (
+    Ints,
+    gradient_check,
+    integers,
+    one_thread_each,
+    own_sizes,
+    tiled,
+    with_inputs,
+)
 
 WEIGHTS, INPUT, BIAS = "fc_backward_weights", "fc_backward_input", "fc_backward_bias"
 
@@ -37,13 +45,6 @@ MISTAKES = (
         ),
     ),
 )
-
-
-def two_dimensional(columns, rows):
-    """One thread per element: blocks that cover so many columns and rows, given by dimension name."""
-    return lambda d, t: Launch(
-        grid=(ceil_div(d[columns], d["tx"]), ceil_div(d[rows], d["ty"])), block=(d["tx"], d["ty"])
-    )
 
 
 def loss_of_weights(weights, a, d):
@@ -79,7 +80,7 @@ PUZZLE = Puzzle(
                 Out("grad_weights", o="n_out", i="n_in"),
                 *SIZES,
             ),
-            launch=two_dimensional("n_in", "n_out"),
+            launch=tiled("n_in", "n_out"),
             reference=lambda a, d: dense.backward_weights(a["grad_output"], a["input"]),
         ),
         Kernel(
@@ -90,7 +91,7 @@ PUZZLE = Puzzle(
                 Out("grad_input", b="batch", i="n_in"),
                 *SIZES,
             ),
-            launch=two_dimensional("n_in", "batch"),
+            launch=tiled("n_in", "batch"),
             reference=lambda a, d: dense.backward_input(a["grad_output"], a["weights"]),
         ),
         Kernel(

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from backwarp.course import Case, Mistake, Puzzle
-from backwarp.course.conv_cases import square
+from backwarp.course.conv_cases import SMALL_SQUARES, square
 from backwarp.course.convolutions import forward
-from backwarp.course.sizes import Ints, integers, one_thread_each, own_sizes, with_inputs
+from backwarp.course.sizes import Ints, by_hand, integers, one_thread_each, own_sizes
 
 KERNEL = "conv2d_forward"
 MISTAKES = (
@@ -25,10 +25,9 @@ PUZZLE = Puzzle(
     dims=lambda d: {"H_out": d["H"] - d["F"] + 1, "W_out": d["W"] - d["F"] + 1, "threads": 128, **d},
     bench=square(128, 64, 56, 56, 64, 3),
     cases=(
-        with_inputs(
+        by_hand(
             "conv_fw_tiny_3x3",
             square(1, 1, 3, 3, 1, 2),
-            "done by hand in the lesson",
             input=[[[[1, 2, 3], [4, 5, 6], [7, 8, 9]]]],
             weights=[[[[2, -1], [1, 3]]]],
             bias=[1],
@@ -37,11 +36,7 @@ PUZZLE = Puzzle(
         Case("one_channel_wide", square(2, 1, 5, 8, 1, 3), "W > H"),
         Case("output_1x1", square(2, 3, 4, 4, 5, 4), "the filter covers the image"),
         integers(square(2, 3, 6, 9, 4, 3)),
-        Case(
-            "batch_odd",
-            square(3, 4, 9, 7, 5, 2, threads=96),
-            "all sizes differ; H > W; 8 blocks of 96 threads",
-        ),
+        Case("batch_odd", square(3, 4, 9, 7, 5, 2, threads=96), "all sizes differ; H > W; 8 blocks of 96"),
         Case("nothing_divides", square(3, 5, 19, 17, 7, 3), "42 blocks"),
         Case("conv_fw_lenet_conv1", square(4, 1, 28, 28, 6, 5), "LeNet's first"),
         Case("conv_fw_lenet_conv2", square(4, 6, 12, 12, 16, 5), "LeNet's second"),
@@ -51,9 +46,7 @@ PUZZLE = Puzzle(
             "more pixels, and blocks, than 16 bits can count",
             stress=True,
         ),
-        own_sizes(
-            batch=(257, 290), C_in=(2, 4), H=(4, 8), W=(4, 8), C_out=(2, 5), F=(1, 3), threads=(30, 90)
-        ),
+        own_sizes(**SMALL_SQUARES, threads=(30, 90)),
     ),
     mistakes=MISTAKES,
     hints=(

@@ -6,10 +6,10 @@ import numpy as np
 from backwarp.reference import conv
 
 from backwarp.course import Case, Gradient, Puzzle
-from backwarp.course.conv_cases import square
+from backwarp.course.conv_cases import SMALL_SQUARES, square
 from backwarp.course.convolutions import backward_bias, backward_weights, loss_of_weights
 from backwarp.course.mistakes import Mistake, mistakes_in
-from backwarp.course.sizes import Ints, gradient_check, integers, one_thread_each, own_sizes, with_inputs
+from backwarp.course.sizes import Ints, by_hand, gradient_check, integers, one_thread_each, own_sizes
 
 WEIGHTS, BIAS = "conv2d_backward_weights", "conv2d_backward_bias"
 
@@ -49,10 +49,9 @@ PUZZLE = Puzzle(
     gradient_of={WEIGHTS: Gradient(loss_of_weights), BIAS: Gradient(loss_of_bias)},
     bench=square(128, 64, 56, 56, 64, 3),
     cases=(
-        with_inputs(
+        by_hand(
             "conv_bw_tiny_3x3",
             square(1, 1, 3, 3, 1, 2),
-            "done by hand in the lesson",
             grad_output=[[[[1, 2], [3, -1]]]],
             input=[[[[1, 2, 3], [4, 5, 6], [7, 8, 9]]]],
         ),
@@ -64,14 +63,10 @@ PUZZLE = Puzzle(
         Case("many_filters", square(2, 1, 4, 5, 130, 2), "3 blocks for the bias"),
         Case("batch_odd", square(3, 4, 9, 7, 5, 2), "all sizes differ; H > W"),
         Case("nothing_divides", square(3, 5, 33, 31, 17, 3), "long sums"),
-        Case(
-            "many_blocks", square(2, 13, 7, 6, 37, 3, threads=32), "136 blocks of 32 threads; 2 for the bias"
-        ),
+        Case("many_blocks", square(2, 13, 7, 6, 37, 3, threads=32), "136 blocks of 32; 2 for the bias"),
         Case("conv_bw_lenet_conv1", square(8, 1, 28, 28, 6, 5), "LeNet's first"),
         Case("conv_bw_lenet_conv2", square(8, 6, 12, 12, 16, 5), "LeNet's second"),
-        own_sizes(
-            batch=(257, 290), C_in=(2, 4), H=(4, 8), W=(4, 8), C_out=(2, 5), F=(1, 3), threads=(30, 90)
-        ),
+        own_sizes(**SMALL_SQUARES, threads=(30, 90)),
     ),
     mistakes=MISTAKES,
     hints=(

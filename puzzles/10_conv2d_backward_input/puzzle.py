@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from backwarp.course import Case, Gradient, Mistake, Puzzle
-from backwarp.course.conv_cases import square
+from backwarp.course.conv_cases import SMALL_SQUARES, square
 from backwarp.course.convolutions import backward_input, loss_of_input
-from backwarp.course.sizes import Ints, gradient_check, integers, one_thread_each, own_sizes, with_inputs
+from backwarp.course.sizes import Ints, by_hand, gradient_check, integers, one_thread_each, own_sizes
 
 KERNEL = "conv2d_backward_input"
 STORE = "grad_input[idx] = sum;"
@@ -32,20 +32,15 @@ PUZZLE = Puzzle(
     gradient_of={KERNEL: Gradient(loss_of_input)},
     bench=square(128, 64, 56, 56, 64, 3),
     cases=(
-        with_inputs(
+        by_hand(
             "conv_bwi_tiny_3x3",
             square(1, 1, 3, 3, 1, 2),
-            "done by hand in the lesson",
             grad_output=[[[[1, 2], [3, 1]]]],
             weights=[[[[2, -1], [1, 3]]]],
         ),
         Case("filter_1x1", square(2, 3, 4, 3, 4, 1), "only channels"),
         Case("one_channel_wide", square(2, 1, 5, 8, 1, 3), "W > H"),
-        Case(
-            "output_1x1",
-            square(3, 2, 4, 4, 3, 4),
-            "the filter covers the image: one position, every tap used once",
-        ),
+        Case("output_1x1", square(3, 2, 4, 4, 3, 4), "the filter covers the image: each tap once"),
         gradient_check("conv_bwi_numerical_gradient_check", square(2, 2, 5, 6, 3, 3)),
         integers(square(2, 3, 6, 9, 4, 3)),
         Case("batch_odd", square(3, 4, 9, 7, 5, 2, threads=96), "all sizes differ; H > W"),
@@ -53,9 +48,7 @@ PUZZLE = Puzzle(
         Case("output_smaller_than_filter", square(2, 2, 7, 6, 3, 5), "every element lies near the border"),
         Case("nothing_divides", square(3, 5, 19, 17, 7, 3), "38 blocks"),
         Case("conv_bwi_lenet_conv2", square(8, 6, 12, 12, 16, 5), "LeNet's second"),
-        own_sizes(
-            batch=(257, 290), C_in=(2, 4), H=(4, 8), W=(4, 8), C_out=(2, 5), F=(1, 3), threads=(30, 90)
-        ),
+        own_sizes(**SMALL_SQUARES, threads=(30, 90)),
     ),
     mistakes=MISTAKES,
     hints=(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from backwarp.reference import optim
 
 from backwarp.course import Case, Float, In, InOut, Int, Kernel, Mistake, Puzzle
-from backwarp.course.sizes import integers, one_thread_each, own_sizes, with_inputs
+from backwarp.course.sizes import by_hand, integers, one_thread_each, own_sizes, with_inputs
 
 KERNEL = "sgd_step"
 
@@ -86,26 +86,18 @@ PUZZLE = Puzzle(
     dims=lambda d: {"threads": 128, **d},
     bench=dict(n=1 << 24, learning_rate=0.1, momentum=0.9, weight_decay=0.0005),
     cases=(
-        with_inputs(
+        by_hand(
             "sgd_tiny_4",
             dict(n=4, **factors(0.5, 0.5, 0.25)),
-            "done by hand in the lesson",
             weights=[2, -4, 8, 0],
             velocity=[4, 2, -2, 6],
             gradient=[1, 3, -4, -1],
         ),
-        with_inputs(
-            "first_step", dict(n=10, **factors(0.2, 0.9, 0.1)), "every velocity is 0", velocity="zeros"
-        ),
+        with_inputs("first_step", dict(n=10, **factors(0.2, 0.9, 0.1)), "no velocity yet", velocity="zeros"),
         Case("plain", dict(n=11, **factors(0.3, 0.0, 0.0)), "no momentum, no decay"),
         Case("momentum_only", dict(n=12, **factors(0.1, 0.9, 0.0))),
         Case("decay_only", dict(n=13, **factors(0.1, 0.0, 0.5))),
-        with_inputs(
-            "no_gradient",
-            dict(n=14, **factors(0.5, 0.5, 0.5)),
-            "the old velocity carries on",
-            gradient="zeros",
-        ),
+        with_inputs("no_gradient", dict(n=14, **factors(0.5, 0.5, 0.5)), "momentum alone", gradient="zeros"),
         integers(dict(n=37, threads=8, **factors(0.5, 0.5, 0.25)), "exact sums; 5 blocks of 8 threads"),
         Case("exactly_one_block", dict(n=128, **factors(0.25, 0.6, 0.3))),
         Case("one_more_than_a_block", dict(n=129, **factors(0.7, 0.8, 0.2))),

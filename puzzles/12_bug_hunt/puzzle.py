@@ -12,7 +12,7 @@ import numpy as np
 from backwarp.reference import conv
 
 from backwarp.course import Case, In, Int, Kernel, Launch, Mistake, Out, Puzzle, ceil_div, mistakes_in
-from backwarp.course.sizes import Ints, integers, own_sizes, with_inputs
+from backwarp.course.sizes import Ints, by_hand, integers, own_sizes, with_inputs
 
 BIAS, POOL, SMOOTH, SUM = "bias_gradient", "average_pool2d", "smooth", "running_sum"
 BLOCK = 64
@@ -119,10 +119,9 @@ PUZZLE = Puzzle(
     dims=derived,
     bench=dict(batch=64, C=64, H=112, W=112, n=1 << 20),
     cases=(
-        with_inputs(
+        by_hand(
             "bias_tiny",
             dict(batch=3, C=2, H=1, W=2),
-            "done by hand in the lesson",
             kernels=(BIAS,),
             grad_output=[[[1, 2], [10, 20]], [[3, 4], [30, 40]], [[5, 6], [50, 60]]],
         ),

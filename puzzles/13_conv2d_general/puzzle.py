@@ -7,14 +7,10 @@ import numpy as np
 from backwarp.course import Case, Gradient, Mistake, Puzzle, mistakes_in
 from backwarp.course import convolutions as passes
 from backwarp.course.conv_cases import ints, output_sizes, own_sizes, size
-from backwarp.course.sizes import gradient_check, integers, one_thread_each, with_inputs
+from backwarp.course.sizes import by_hand, gradient_check, integers, one_thread_each, with_inputs
 
-FORWARD, INPUT, WEIGHTS, BIAS = (
-    "conv2d_forward",
-    "conv2d_backward_input",
-    "conv2d_backward_weights",
-    "conv2d_backward_bias",
-)
+FORWARD, INPUT = "conv2d_forward", "conv2d_backward_input"
+WEIGHTS, BIAS = "conv2d_backward_weights", "conv2d_backward_bias"
 
 MISTAKES = (
     *mistakes_in(
@@ -49,10 +45,9 @@ PUZZLE = Puzzle(
     gradient_of={INPUT: Gradient(passes.loss_of_input), WEIGHTS: Gradient(passes.loss_of_weights)},
     bench=size(128, 128, 71, 71, 256, 3, 3, stride=(2, 2), pad=(1, 1)),
     cases=(
-        with_inputs(
+        by_hand(
             "conv_general_tiny",
             size(1, 1, 3, 4, 1, 2, 2, stride=(2, 1), pad=(1, 0), dilation=(1, 2)),
-            "done by hand in the lesson",
             input=[[[[1, 2, 3, 4], [5, 6, 7, 8], [9, 10, 11, 12]]]],
             weights=[[[[2, -1], [1, 3]]]],
             bias=[1],
@@ -75,11 +70,7 @@ PUZZLE = Puzzle(
             size(2, 3, 9, 8, 4, 3, 2, stride=(2, 3), pad=(2, 1), dilation=(3, 2)),
             "every parameter differs between rows and columns",
         ),
-        Case(
-            "filter_1x1_stride_2",
-            size(2, 3, 6, 5, 4, 1, 1, stride=(2, 2)),
-            "three in four input elements are never read",
-        ),
+        Case("filter_1x1_stride_2", size(2, 3, 6, 5, 4, 1, 1, stride=(2, 2)), "most inputs are never read"),
         Case("stride_larger_than_filter", size(2, 1, 9, 8, 1, 2, 2, stride=(3, 4)), "gaps between windows"),
         Case("remainder_rows", size(2, 3, 10, 8, 4, 3, 3, stride=(2, 2)), "the last row is never read"),
         Case(

@@ -7,7 +7,7 @@ import numpy as np
 from backwarp.course import Case, Gradient, Puzzle
 from backwarp.course import convolutions as passes
 from backwarp.course.conv_cases import ints, output_sizes, own_sizes, size
-from backwarp.course.sizes import gradient_check, integers, one_thread_each, with_inputs
+from backwarp.course.sizes import by_hand, gradient_check, integers, one_thread_each, with_inputs
 
 FORWARD, INPUT, WEIGHTS = "conv2d_forward", "conv2d_backward_input", "conv2d_backward_weights"
 
@@ -26,10 +26,9 @@ PUZZLE = Puzzle(
     gradient_of={INPUT: Gradient(passes.loss_of_input), WEIGHTS: Gradient(passes.loss_of_weights)},
     bench=size(64, 144, 56, 56, 144, 3, 3, pad=(1, 1), groups=144),
     cases=(
-        with_inputs(
+        by_hand(
             "conv_grouped_tiny",
             size(1, 4, 1, 2, 4, 1, 1, groups=2),
-            "done by hand in the lesson",
             input=[[[[1, 2]], [[3, 4]], [[5, 6]], [[7, 8]]]],
             weights=[[[[2]], [[-1]]], [[[1]], [[3]]], [[[1]], [[1]]], [[[-2]], [[1]]]],
             bias=[0, 0, 0, 1],
@@ -46,28 +45,16 @@ PUZZLE = Puzzle(
         ),
         Case("one_group", size(2, 3, 5, 4, 2, 3, 2, groups=1), "an ordinary convolution"),
         Case("one_channel", size(2, 1, 5, 6, 3, 2, 3, groups=1), "one channel, three filters"),
-        Case(
-            "two_groups_of_unequal_sides",
-            size(2, 4, 5, 6, 6, 3, 2, groups=2),
-            "2 channels and 3 filters a group",
-        ),
-        Case(
-            "more_channels_than_filters",
-            size(2, 9, 5, 4, 6, 2, 3, groups=3),
-            "3 channels and 2 filters a group",
-        ),
+        Case("two_groups_of_unequal_sides", size(2, 4, 5, 6, 6, 3, 2, groups=2), "2 channels, 3 filters"),
+        Case("more_channels_than_filters", size(2, 9, 5, 4, 6, 2, 3, groups=3), "3 channels, 2 filters"),
         Case("depthwise", size(2, 5, 6, 7, 5, 3, 3, pad=(1, 1), groups=5), "one channel, one filter a group"),
-        Case(
-            "depthwise_multiplier_3", size(2, 4, 6, 5, 12, 3, 2, groups=4), "three filters for each channel"
-        ),
+        Case("depthwise_multiplier_3", size(2, 4, 6, 5, 12, 3, 2, groups=4), "three filters a channel"),
         Case(
             "all_parameters",
             size(2, 6, 9, 13, 4, 3, 2, stride=(2, 3), pad=(2, 1), dilation=(3, 2), groups=2),
             "groups with stride, padding and dilation",
         ),
-        Case(
-            "output_1x1", size(3, 4, 5, 3, 6, 3, 2, dilation=(2, 2), groups=2), "the filter covers the image"
-        ),
+        Case("output_1x1", size(3, 4, 5, 3, 6, 3, 2, dilation=(2, 2), groups=2), "one position"),
         gradient_check(
             "conv_grouped_numerical_gradient_check",
             size(2, 4, 5, 4, 6, 2, 2, stride=(2, 1), pad=(1, 0), groups=2),

@@ -11,7 +11,7 @@ from backwarp.course.convolutions import (
     loss_of_input,
     loss_of_weights,
 )
-from backwarp.course.sizes import gradient_check, integers, one_thread_each, own_sizes, with_inputs
+from backwarp.course.sizes import by_hand, gradient_check, integers, one_thread_each, own_sizes
 
 FORWARD, INPUT, WEIGHTS = "conv_nd_forward", "conv_nd_backward_input", "conv_nd_backward_weights"
 SIDES = "d", "h", "w"
@@ -67,6 +67,8 @@ def steps(d):
     return [tuple(d[f"{name}_{side}"] for name in ("stride", "pad", "dilation")) for side in SIDES]
 
 
+ALONE = dict(stride=(1, 1, 2), pad=(0, 1, 1), dilation=(2, 1, 1))
+
 PUZZLE = Puzzle(
     title="Convolution in one, two and three dimensions",
     part=2,
@@ -83,10 +85,9 @@ PUZZLE = Puzzle(
     gradient_of={INPUT: Gradient(loss_of_input), WEIGHTS: Gradient(loss_of_weights)},
     bench=size(8, 32, (16, 56, 56), 64, (3, 3, 3), pad=(1, 1, 1)),
     cases=(
-        with_inputs(
+        by_hand(
             "conv_nd_tiny_sound",
             sound(1, 1, 6, 1, 3, stride=2, pad=1),
-            "done by hand in the lesson",
             input=[1, 2, 3, 4, 5, 6],
             weights=[2, -1, 3],
             grad_output=[1, 2, -1],
@@ -101,11 +102,7 @@ PUZZLE = Puzzle(
         Case("image", size(2, 2, (1, 7, 5), 3, (1, 3, 2), stride=(1, 2, 1), pad=(0, 1, 1)), "D = 1"),
         Case("one_channel", size(2, 1, (3, 4, 5), 2, (2, 3, 2))),
         Case("video", size(2, 2, (4, 5, 6), 3, (2, 3, 2)), "three dimensions, nothing else"),
-        Case(
-            "video_stride",
-            size(2, 2, (6, 5, 7), 2, (2, 2, 3), stride=(2, 1, 3)),
-            "remainders: some elements are under no tap",
-        ),
+        Case("video_stride", size(2, 2, (6, 5, 7), 2, (2, 2, 3), stride=(2, 1, 3)), "some are under no tap"),
         Case("video_padding", size(1, 2, (3, 4, 2), 3, (3, 2, 3), pad=(2, 0, 1))),
         Case("video_dilation", size(1, 2, (5, 4, 7), 3, (2, 3, 2), dilation=(3, 1, 4))),
         Case(
@@ -132,18 +129,7 @@ PUZZLE = Puzzle(
         ),
         Case(
             "batch_odd",
-            size(
-                3,
-                4,
-                (3, 7, 5),
-                6,
-                (2, 3, 1),
-                stride=(1, 1, 2),
-                pad=(0, 1, 1),
-                dilation=(2, 1, 1),
-                groups=2,
-                threads=96,
-            ),
+            size(3, 4, (3, 7, 5), 6, (2, 3, 1), **ALONE, groups=2, threads=96),
             "blocks of 96 threads",
         ),
         own_sizes(draw),

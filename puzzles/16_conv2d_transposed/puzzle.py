@@ -9,13 +9,10 @@ from backwarp.course import Case, Gradient, In, Kernel, Mistake, Out, Puzzle, mi
 from backwarp.course.conv_cases import ints, shape, transposed_output_sizes
 from backwarp.course.conv_cases import options as options_of_a_convolution
 from backwarp.course.conv_cases import size as size_of_a_convolution
-from backwarp.course.sizes import gradient_check, integers, one_thread_each, own_sizes, with_inputs
+from backwarp.course.sizes import by_hand, gradient_check, integers, one_thread_each, own_sizes, with_inputs
 
-FORWARD, INPUT, WEIGHTS = (
-    "conv_transpose2d_forward",
-    "conv_transpose2d_backward_input",
-    "conv_transpose2d_backward_weights",
-)
+FORWARD, INPUT = "conv_transpose2d_forward", "conv_transpose2d_backward_input"
+WEIGHTS = "conv_transpose2d_backward_weights"
 
 
 def size(*sizes, out_pad=(0, 0), groups=1, **more):
@@ -123,10 +120,9 @@ PUZZLE = Puzzle(
     gradient_of={INPUT: Gradient(loss_of_input), WEIGHTS: Gradient(loss_of_weights)},
     bench=size(32, 256, 14, 14, 128, 4, 4, stride=(2, 2), pad=(1, 1), groups=1),
     cases=(
-        with_inputs(
+        by_hand(
             "conv_transposed_tiny",
             size(1, 1, 2, 2, 1, 2, 3, stride=(1, 2)),
-            "done by hand in the lesson",
             input=[[[[1, 2], [3, 4]]]],
             weights=[[[[1, 2, -1], [3, 0, 1]]]],
             bias=[0],

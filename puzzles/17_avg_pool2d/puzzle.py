@@ -7,12 +7,14 @@ from backwarp.reference import pool
 
 from backwarp.course import Case, Gradient, In, Kernel, Launch, Out, Puzzle, ceil_div
 from backwarp.course.mistakes import Mistake, mistakes_in
-from backwarp.course.sizes import Ints, drawn, gradient_check, own_sizes, with_inputs
+from backwarp.course.sizes import Ints, by_hand, drawn, gradient_check, own_sizes, with_inputs
 
 MEAN, MEAN_BACK = "avg_pool2d_forward", "avg_pool2d_backward"
 LARGEST, LARGEST_BACK = "max_pool2d_general_forward", "max_pool2d_general_backward"
 INF, NAN = np.inf, np.nan
 SIDES = "h", "w"
+PLAIN = dict(ceil_mode=0, count_include_pad=1, divisor_override=0)
+OF_LARGEST = LARGEST, LARGEST_BACK
 SIZE, WINDOW, COUNT = dict(h="H", w="W"), dict(h="R", w="S"), dict(h="H_out", w="W_out")
 
 
@@ -32,8 +34,8 @@ def window(batch, C, H, W, R, S, **options):
 
 def completed(d):
     """The sizes of a case with what it leaves out: windows side by side, nothing special."""
-    plain = window(0, 0, 0, 0, 0, 0, stride=(d["R"], d["S"]), pad=(0, 0), dilation=(1, 1), ceil_mode=0)
-    d = plain | dict(count_include_pad=1, divisor_override=0, threads=128) | d
+    plain = window(0, 0, 0, 0, 0, 0, stride=(d["R"], d["S"]), pad=(0, 0), dilation=(1, 1), **PLAIN)
+    d = plain | dict(threads=128) | d
     return d | {COUNT[side]: windows_along(side, d, d["ceil_mode"]) for side in SIDES}
 
 
@@ -205,24 +207,11 @@ PUZZLE = Puzzle(
     ),
     dims=completed,
     gradient_of={MEAN_BACK: Gradient(loss_of_mean), LARGEST_BACK: Gradient(loss_of_maximum)},
-    bench=window(
-        64,
-        64,
-        112,
-        112,
-        3,
-        3,
-        stride=(2, 2),
-        pad=(1, 1),
-        ceil_mode=0,
-        count_include_pad=1,
-        divisor_override=0,
-    ),
+    bench=window(64, 64, 112, 112, 3, 3, stride=(2, 2), pad=(1, 1), **PLAIN),
     cases=(
-        with_inputs(
+        by_hand(
             "pool_tiny_4x3",
             window(1, 1, 4, 3, 3, 2, stride=(2, 2), pad=(1, 1), ceil_mode=1),
-            "done by hand in the lesson",
             input=[[8, 2, 3], [4, 5, 2], [6, 9, 4], [8, 3, 1]],
             grad_output=[[6, 12], [18, 6], [4, 8]],
             argmax=[[0, 4], [9, 7], [9, 10]],
@@ -230,15 +219,11 @@ PUZZLE = Puzzle(
         Case("side_by_side", window(2, 3, 4, 7, 2, 2), "as in LeNet; a column left over"),
         Case("output_1x1", window(2, 2, 4, 3, 4, 3), "the window covers the image"),
         Case("windows_overlap", window(2, 2, 8, 6, 3, 2, stride=(2, 1))),
-        Case(
-            "gaps_between_windows", window(2, 1, 8, 9, 2, 1, stride=(3, 4)), "some elements are in no window"
-        ),
+        Case("gaps_between_windows", window(2, 1, 8, 9, 2, 1, stride=(3, 4)), "some are in no window"),
         Case("padding", window(2, 2, 5, 7, 4, 3, stride=(1, 2), pad=(2, 1))),
         Case("padding_of_rows_only", window(1, 3, 6, 4, 3, 2, stride=(2, 1), pad=(1, 0))),
         Case("padding_not_counted", window(2, 2, 7, 5, 2, 4, stride=(2, 1), pad=(1, 2), count_include_pad=0)),
-        Case(
-            "rounded_up", window(2, 2, 8, 6, 3, 3, stride=(2, 2), ceil_mode=1), "windows hang over the edge"
-        ),
+        Case("rounded_up", window(2, 2, 8, 6, 3, 3, stride=(2, 2), ceil_mode=1), "windows over the edge"),
         Case(
             "rounded_up_padding_not_counted",
             window(2, 1, 6, 9, 3, 4, stride=(3, 4), pad=(0, 2), ceil_mode=1, count_include_pad=0),
@@ -256,15 +241,11 @@ PUZZLE = Puzzle(
             "override_padding_not_counted",
             window(1, 2, 6, 5, 2, 3, stride=(1, 2), pad=(1, 0), count_include_pad=0, divisor_override=1),
         ),
-        Case(
-            "dilation",
-            window(2, 2, 8, 9, 3, 2, stride=(1, 2), dilation=(2, 3)),
-            kernels=(LARGEST, LARGEST_BACK),
-        ),
+        Case("dilation", window(2, 2, 8, 9, 3, 2, stride=(1, 2), dilation=(2, 3)), kernels=OF_LARGEST),
         Case(
             "dilation_padding_rounded_up",
             window(2, 2, 9, 8, 2, 3, stride=(3, 2), pad=(1, 1), dilation=(3, 2), ceil_mode=1),
-            kernels=(LARGEST, LARGEST_BACK),
+            kernels=OF_LARGEST,
         ),
         with_inputs(
             "below_zero",
@@ -306,11 +287,7 @@ PUZZLE = Puzzle(
             window(3, 5, 15, 14, 3, 2, stride=(2, 1), pad=(1, 0), ceil_mode=1, threads=64),
             "29 blocks forward, 50 backward",
         ),
-        Case(
-            "resnet_pool_in_small",
-            window(1, 2, 16, 16, 3, 3, stride=(2, 2), pad=(1, 1)),
-            "the window of ResNet's max pooling",
-        ),
+        Case("resnet_pool_in_small", window(1, 2, 16, 16, 3, 3, stride=(2, 2), pad=(1, 1)), "as in ResNet"),
         Case("tall_window", window(1, 2, 259, 2, 257, 1), "a window of 257 rows", stress=True),
         Case("wide_window", window(1, 2, 2, 259, 1, 257), "a window of 257 columns", stress=True),
         own_sizes(draw),

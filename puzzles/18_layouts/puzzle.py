@@ -7,7 +7,7 @@ from backwarp.reference.layout import convert
 
 from backwarp.course import Case, Gate, In, Int, Kernel, Launch, Out, Puzzle, ceil_div, mistakes_in
 from backwarp.course.mistakes import slow
-from backwarp.course.sizes import drawn, integers, own_sizes, with_inputs
+from backwarp.course.sizes import by_hand, drawn, integers, own_sizes
 
 TO_NHWC, TO_NCHW, TO_RSCK, TO_KCRS = "nchw_to_nhwc", "nhwc_to_nchw", "kcrs_to_rsck", "rsck_to_kcrs"
 BLOCKS = "transpose_float4"
@@ -115,12 +115,8 @@ PUZZLE = Puzzle(
     dims=lambda d: {"rows": d["C"], "columns": d["H"] * d["W"], "threads": 128, **d},
     bench=dict(batch=32, C=256, H=56, W=56, K=256, R=3, S=3),
     cases=(
-        with_inputs(
-            "layouts_tiny",
-            dict(batch=1, C=2, H=2, W=3, K=2, R=1, S=2),
-            "done by hand in the lesson",
-            input=range(12),
-            weights=range(8),
+        by_hand(
+            "layouts_tiny", dict(batch=1, C=2, H=2, W=3, K=2, R=1, S=2), input=range(12), weights=range(8)
         ),
         Case("one_channel", dict(batch=2, C=1, H=4, W=3, K=3, R=3, S=2), "both layouts are the same"),
         Case("one_pixel", dict(batch=2, C=5, H=1, W=1, K=4, R=1, S=1), "the same here"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from backwarp.course import Case, Gate, Gradient, Launch, Mistake, Puzzle
 from backwarp.course.convolutions import backward_bias, loads_of_gradient, loss_of_bias
 from backwarp.course.mistakes import slow
-from backwarp.course.sizes import drawn, gradient_check, integers, own_sizes, with_inputs
+from backwarp.course.sizes import by_hand, drawn, gradient_check, integers, own_sizes
 
 BIAS = "conv2d_backward_bias"
 FILL = "part[tid] = sum;\n    __syncthreads();"
@@ -98,28 +98,21 @@ PUZZLE = Puzzle(
     gradient_of={BIAS: Gradient(loss_of_bias)},
     bench=dict(batch=64, C_out=256, H_out=56, W_out=56),
     cases=(
-        with_inputs(
+        by_hand(
             "bias_tiny",
             dict(batch=2, C_out=2, H_out=2, W_out=3, threads=6),
-            "done by hand in the lesson",
             grad_output=[
                 [[[1, 2, 3], [4, 5, 6]], [[2, 0, 1], [1, 0, 3]]],
                 [[[3, 0, 2], [-1, 3, 1]], [[1, 1, 1], [0, -4, 2]]],
             ],
         ),
         Case("one_thread", dict(batch=2, C_out=3, H_out=2, W_out=2, threads=1), "a tree without steps"),
-        Case(
-            "output_1x1", dict(batch=5, C_out=4, H_out=1, W_out=1, threads=32), "fewer elements than threads"
-        ),
+        Case("output_1x1", dict(batch=5, C_out=4, H_out=1, W_out=1, threads=32), "fewer than threads"),
         gradient_check("numerical_gradient_check", dict(batch=2, C_out=3, H_out=3, W_out=4, threads=16)),
         Case("one_channel", dict(batch=3, C_out=1, H_out=5, W_out=3, threads=64)),
         Case("block_of_7", dict(batch=3, C_out=2, H_out=4, W_out=5, threads=7), "7, 4, 2, 1 parts"),
         integers(dict(batch=2, C_out=3, H_out=7, W_out=6, threads=96)),
-        Case(
-            "block_of_50",
-            dict(batch=2, C_out=5, H_out=6, W_out=9, threads=50),
-            "50, 25, 13, 7, 4, 2, 1 parts",
-        ),
+        Case("block_of_50", dict(batch=2, C_out=5, H_out=6, W_out=9, threads=50), "50, 25, 13 ... 1 parts"),
         Case("nothing_divides", dict(batch=3, C_out=17, H_out=9, W_out=7)),
         Case("largest_block", dict(batch=2, C_out=2, H_out=24, W_out=24, threads=1024)),
         Case("lenet_conv1", dict(batch=2, C_out=6, H_out=24, W_out=24), "LeNet's first layer"),

@@ -7,7 +7,7 @@ import numpy as np
 from backwarp.course import Case, Gate, Gradient, Launch, Mistake, Puzzle
 from backwarp.course.convolutions import backward_bias, loads_of_gradient, loss_of_bias
 from backwarp.course.mistakes import slow
-from backwarp.course.sizes import drawn, gradient_check, integers, own_sizes, with_inputs
+from backwarp.course.sizes import by_hand, drawn, gradient_check, integers, own_sizes
 
 BIAS = "conv2d_backward_bias"
 START = "int k = blockIdx.x;\n    int warp = threadIdx.x / 32, lane = threadIdx.x % 32;"
@@ -110,10 +110,9 @@ PUZZLE = Puzzle(
     gradient_of={BIAS: Gradient(loss_of_bias)},
     bench=dict(batch=64, C_out=256, H_out=56, W_out=56),
     cases=(
-        with_inputs(
+        by_hand(
             "bias_tiny",
             dict(batch=2, C_out=2, H_out=4, W_out=5, threads=64),
-            "done by hand in the lesson",
             grad_output=[[np.arange(1, 21), np.arange(20) % 3], [np.arange(21, 41), np.arange(20) % 4]],
         ),
         Case("one_warp", dict(batch=3, C_out=2, H_out=5, W_out=3, threads=32), "one slot"),

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from backwarp.course import Case, Gate, Gradient, Launch, Puzzle
-from backwarp.course.conv_cases import square
+from backwarp.course.conv_cases import FEW_CHANNELS, square
 from backwarp.course.convolutions import backward_weights, loss_of_weights
 from backwarp.course.mistakes import slow
-from backwarp.course.sizes import Ints, gradient_check, integers, own_sizes, with_inputs
+from backwarp.course.sizes import Ints, by_hand, gradient_check, integers, own_sizes
 
 WEIGHTS = "conv2d_backward_weights"
 START = "int idx = blockIdx.x;\n    int warp = threadIdx.x / 32, lane = threadIdx.x % 32;"
@@ -82,10 +82,9 @@ PUZZLE = Puzzle(
     gradient_of={WEIGHTS: Gradient(loss_of_weights)},
     bench=square(128, 64, 56, 56, 64, 3),
     cases=(
-        with_inputs(
+        by_hand(
             "conv_bw_tiny_3x3",
             square(2, 1, 3, 3, 1, 2, threads=32),
-            "done by hand in the lesson",
             grad_output=[[[[1, 2], [3, -1]]], [[[2, 0], [-1, 1]]]],
             input=[[[[1, 2, 3], [4, 5, 6], [7, 8, 9]]], [[[0, 1, 2], [1, 2, 3], [2, 0, 1]]]],
         ),
@@ -98,9 +97,7 @@ PUZZLE = Puzzle(
         Case("nothing_divides", square(3, 2, 13, 11, 3, 3, threads=160)),
         Case("conv_bw_lenet_conv1", square(1, 1, 28, 28, 6, 5), "LeNet's first"),
         Case("lenet_conv2_part", square(1, 6, 12, 12, 2, 5, threads=64), "LeNet's second, 2 of 16 channels"),
-        own_sizes(
-            batch=(257, 270), C_in=(1, 3), H=(4, 6), W=(4, 6), C_out=(1, 3), F=(1, 3), threads=(32, 96, 32)
-        ),
+        own_sizes(**FEW_CHANNELS, threads=(32, 96, 32)),
         Case(
             "counted",
             square(2, 4, 6, 34, 4, 3),

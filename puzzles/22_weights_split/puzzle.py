@@ -6,17 +6,9 @@ import numpy as np
 from backwarp.reference import conv
 
 from backwarp.course import Case, Gate, Gradient, In, Int, Kernel, Launch, Out, Puzzle, ceil_div
-from backwarp.course.conv_cases import square
+from backwarp.course.conv_cases import FEW_CHANNELS, square
 from backwarp.course.mistakes import Mistake, mistakes_in, slow
-from backwarp.course.sizes import (
-    Ints,
-    drawn,
-    gradient_check,
-    integers,
-    one_thread_each,
-    own_sizes,
-    with_inputs,
-)
+from backwarp.course.sizes import Ints, by_hand, drawn, gradient_check, integers, one_thread_each, own_sizes
 
 PARTIAL, ADD = "conv2d_backward_weights_partial", "add_parts"
 
@@ -208,10 +200,9 @@ PUZZLE = Puzzle(
     gradient_of={PARTIAL: Gradient(loss)},
     bench=square(128, 64, 56, 56, 64, 3, parts=16),
     cases=(
-        with_inputs(
+        by_hand(
             "conv_bw_tiny_3x3",
             square(2, 1, 3, 3, 1, 2, threads=32),
-            "done by hand in the lesson",
             grad_output=[[[[1, 2], [3, -1]]], [[[2, 0], [-1, 1]]]],
             input=[[[[1, 2, 3], [4, 5, 6], [7, 8, 9]]], [[[0, 1, 2], [1, 2, 3], [2, 0, 1]]]],
             partial=[[[[[12, 17], [27, 32]]]], [[[[1, 3], [0, 5]]]]],
@@ -223,16 +214,7 @@ PUZZLE = Puzzle(
         integers(square(4, 3, 6, 9, 4, 3, parts=3, threads=96), "exact sums; parts of 2, 2 and 0 images"),
         Case("batch_odd", square(7, 4, 9, 7, 5, 2, parts=3), "all sizes differ"),
         Case("lenet_conv1_part", square(2, 1, 28, 28, 1, 5), "LeNet's first, 1 of 6 channels"),
-        own_sizes(
-            batch=(257, 270),
-            C_in=(1, 3),
-            H=(4, 6),
-            W=(4, 6),
-            C_out=(1, 3),
-            F=(1, 3),
-            parts=(3, 7),
-            threads=(32, 96, 32),
-        ),
+        own_sizes(**FEW_CHANNELS, parts=(3, 7), threads=(32, 96, 32)),
         Case(
             "counted",
             square(4, 6, 12, 12, 2, 5),

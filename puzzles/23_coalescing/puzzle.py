@@ -160,12 +160,7 @@ PUZZLE = Puzzle(
         Case("one_output", dict(batch=3, n_in=40, n_out=1), kernels=(FORWARD,)),
         integers(dict(batch=2, n_in=67, n_out=6), kernels=(FORWARD,)),
         Case("just_a_warp", dict(batch=2, n_in=32, n_out=8), "one product per lane", kernels=(FORWARD,)),
-        Case(
-            "nothing_divides",
-            dict(batch=5, n_in=45, n_out=23, warps=3),
-            "8 x 5 blocks of 3 warps",
-            kernels=(FORWARD,),
-        ),
+        Case("nothing_divides", dict(batch=5, n_in=45, n_out=23, warps=3), "40 blocks", kernels=(FORWARD,)),
         own_sizes(
             batch=(3, 9), n_in=(20, 90), n_out=(9, 40), patterns=(65, 300), threads=(20, 90), warps=(2, 6)
         ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from backwarp.course import Case, Gate, In, Int, Kernel, Launch, Mistake, Out, Puzzle, ceil_div
 from backwarp.course.mistakes import slow
-from backwarp.course.sizes import drawn, integers, own_sizes, with_inputs
+from backwarp.course.sizes import by_hand, drawn, integers, own_sizes
 
 KERNEL = "transpose"
 FILL = """for (int i = threadIdx.y; i < TILE; i += HEIGHT) {
@@ -83,12 +83,7 @@ PUZZLE = Puzzle(
     ),
     bench=dict(rows=8192, columns=8192),
     cases=(
-        with_inputs(
-            "transpose_tiny_2x3",
-            dict(rows=2, columns=3),
-            "done by hand in the lesson",
-            input=[[1, 2, 3], [4, 5, 6]],
-        ),
+        by_hand("transpose_tiny_2x3", dict(rows=2, columns=3), input=[[1, 2, 3], [4, 5, 6]]),
         Case("one_row", dict(rows=1, columns=40), "2 x 1 tiles"),
         Case("one_column", dict(rows=40, columns=1), "1 x 2 tiles"),
         Case("a_tile", dict(rows=32, columns=32), "no thread without work"),

@@ -10,7 +10,7 @@ from backwarp.course import Case, Gate, Gradient, Launch, Mistake, Puzzle, ceil_
 from backwarp.course.conv_cases import ints, output_sizes, own_sizes, size, solid, solid_ints
 from backwarp.course.convolutions import backward_input, loss_of_input
 from backwarp.course.mistakes import slow
-from backwarp.course.sizes import gradient_check, integers, with_inputs
+from backwarp.course.sizes import by_hand, gradient_check, integers, only
 from backwarp.course.tile_limits import in_tiles, tile_limits
 
 KERNEL, SOLID = "conv2d_backward_input", "conv_nd_backward_input"
@@ -140,71 +140,60 @@ PUZZLE = Puzzle(
     gradient_of={KERNEL: Gradient(loss_of_input), SOLID: Gradient(loss_of_input)},
     bench=size(128, 128, 71, 71, 256, 3, 3, stride=(2, 2), pad=(1, 1)),
     cases=(
-        with_inputs(
+        by_hand(
             "implicit_bd_tiny",
             size(1, 1, 3, 4, 1, 3, 2, stride=(2, 1), pad=(1, 0)),
-            "done by hand in the lesson",
             grad_output=[[[[1, 2, 3], [-1, 0, 2]]]],
             weights=[[[[1, 2], [3, -1], [0, 4]]]],
         ),
         Case("output_1x1", size(3, 2, 4, 3, 3, 4, 3), "stride 1: one class"),
         Case("drawn", size(1, 1, 5, 7, 2, 3, 3, stride=(2, 2), pad=(1, 1)), "the picture; four classes"),
-        Case(
-            "filter_1x1_stride_2",
-            size(2, 3, 7, 5, 4, 1, 1, stride=(2, 2)),
-            "three of four classes have no tap",
-        ),
+        Case("filter_1x1_stride_2", size(2, 3, 7, 5, 4, 1, 1, stride=(2, 2)), "three classes have no tap"),
         Case("one_channel", size(3, 1, 6, 5, 2, 2, 3, stride=(1, 2), pad=(1, 2)), "strides differ"),
         gradient_check(
             "implicit_bd_numerical_gradient_check", size(2, 2, 5, 4, 2, 3, 2, stride=(2, 1), pad=(1, 1))
         ),
-        Case(
-            "stride_larger_than_filter",
-            size(2, 2, 8, 9, 3, 2, 2, stride=(3, 4), pad=(1, 0)),
-            "12 classes, some without taps",
-        ),
-        Case(
-            "narrow",
-            size(2, 2, 7, 1, 3, 2, 2, stride=(2, 3), pad=(0, 1)),
-            "W less than the stride: classes without elements",
-        ),
+        Case("stride_larger_than_filter", size(2, 2, 8, 9, 3, 2, 2, stride=(3, 4), pad=(1, 0)), "12 classes"),
+        Case("narrow", size(2, 2, 7, 1, 3, 2, 2, stride=(2, 3), pad=(0, 1)), "classes without elements"),
         integers(size(2, 17, 5, 6, 3, 3, 3, stride=(2, 2), pad=(0, 1)), "one channel more than a tile"),
-        Case(
-            "two_stretches",
-            size(2, 3, 9, 8, 11, 3, 3, stride=(2, 2), pad=(1, 1)),
-            "11 to 44 products for each element",
-        ),
+        Case("two_stretches", size(2, 3, 9, 8, 11, 3, 3, stride=(2, 2), pad=(1, 1)), "11 to 44 products"),
         own_sizes(C_out=(2, 20)),
-        Case(
-            "sound",
-            size(2, 3, 1, 13, 5, 1, 4, stride=(1, 3), pad=(0, 2)),
-            "one dimension: three classes",
-            kernels=(SOLID,),
-        ),
-        Case(
-            "video",
-            size(2, 3, 4, 7, 3, 2, 3, stride=(1, 2), pad=(0, 1), D=5, T=3, stride_d=3, pad_d=2),
-            "no two directions agree; six classes",
-            kernels=(SOLID,),
-        ),
-        Case(
-            "video_few_taps",
-            size(2, 2, 3, 4, 2, 1, 2, stride=(2, 2), D=4, T=2, stride_d=3, pad_d=1),
-            "12 classes, some without taps",
-            kernels=(SOLID,),
-        ),
-        gradient_check(
-            "video_numerical_gradient_check",
-            size(1, 2, 3, 3, 2, 3, 2, stride=(2, 1), pad=(1, 0), D=4, T=2, stride_d=2, pad_d=1),
-            kernels=(SOLID,),
-        ),
-        Case(
-            "video_counted",
-            size(1, 16, 8, 8, 16, 3, 3, stride=(2, 2), pad=(1, 1), D=8, T=3, stride_d=2, pad_d=1),
-            "3 x 3 x 3, stride 2, padding 1",
-            kernels=(SOLID,),
-            again=lambda pick: size(
-                2, 32, 4, 16, 32, 5, 2, stride=(2, 2), pad=(2, 0), D=2 * pick(1, 2), T=2, stride_d=2, pad_d=0
+        *only(
+            (SOLID,),
+            Case("sound", size(2, 3, 1, 13, 5, 1, 4, stride=(1, 3), pad=(0, 2)), "one dimension"),
+            Case(
+                "video",
+                size(2, 3, 4, 7, 3, 2, 3, stride=(1, 2), pad=(0, 1), D=5, T=3, stride_d=3, pad_d=2),
+                "no two directions agree; six classes",
+            ),
+            Case(
+                "video_few_taps",
+                size(2, 2, 3, 4, 2, 1, 2, stride=(2, 2), D=4, T=2, stride_d=3, pad_d=1),
+                "12 classes, some without taps",
+            ),
+            gradient_check(
+                "video_numerical_gradient_check",
+                size(1, 2, 3, 3, 2, 3, 2, stride=(2, 1), pad=(1, 0), D=4, T=2, stride_d=2, pad_d=1),
+            ),
+            Case(
+                "video_counted",
+                size(1, 16, 8, 8, 16, 3, 3, stride=(2, 2), pad=(1, 1), D=8, T=3, stride_d=2, pad_d=1),
+                "3 x 3 x 3, stride 2, padding 1",
+                again=lambda pick: size(
+                    2,
+                    32,
+                    4,
+                    16,
+                    32,
+                    5,
+                    2,
+                    stride=(2, 2),
+                    pad=(2, 0),
+                    D=2 * pick(1, 2),
+                    T=2,
+                    stride_d=2,
+                    pad_d=0,
+                ),
             ),
         ),
         Case(

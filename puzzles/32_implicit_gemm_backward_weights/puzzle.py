@@ -8,7 +8,7 @@ from backwarp.reference import conv
 from backwarp.course import Case, Gate, Gradient, In, Int, Kernel, Launch, Out, Puzzle, ceil_div
 from backwarp.course.conv_cases import ints, options, output_sizes, own_sizes, shape, size
 from backwarp.course.mistakes import Mistake, mistakes_in, slow
-from backwarp.course.sizes import gradient_check, integers, one_thread_each, with_inputs
+from backwarp.course.sizes import by_hand, gradient_check, integers, one_thread_each
 from backwarp.course.tile_limits import tile_limits
 
 SPLIT, ADD, TILE = "conv2d_backward_weights_split", "add_splits", 16
@@ -163,10 +163,9 @@ PUZZLE = Puzzle(
     gradient_of={SPLIT: Gradient(loss)},
     bench=size(128, 128, 71, 71, 256, 3, 3, stride=(2, 2), pad=(1, 1), splits=16),
     cases=(
-        with_inputs(
+        by_hand(
             "implicit_bw_tiny",
             size(1, 1, 3, 3, 2, 2, 2, stride=(2, 2), pad=(1, 1)),
-            "done by hand in the lesson",
             grad_output=[[[[1, 2], [3, -1]], [[0, 1], [-1, 2]]]],
             input=[[[[1, 2, 3], [4, 5, 6], [7, 8, 9]]]],
             partial=[
@@ -175,19 +174,13 @@ PUZZLE = Puzzle(
             ],
         ),
         Case("output_1x1", size(3, 2, 4, 3, 3, 4, 3, splits=5), "3 positions for 5 splits: two have none"),
-        Case(
-            "drawn", size(1, 1, 5, 5, 6, 3, 3, pad=(1, 1), stride=(2, 2)), "the picture, with tiles of 4 x 4"
-        ),
+        Case("drawn", size(1, 1, 5, 5, 6, 3, 3, pad=(1, 1), stride=(2, 2)), "the picture, in tiles of 4"),
         Case(
             "filter_1x1_stride_2",
             size(2, 17, 7, 9, 3, 1, 1, stride=(2, 2), splits=1),
             "one split; one column more than a tile",
         ),
-        Case(
-            "one_channel_wide",
-            size(3, 1, 5, 8, 17, 3, 5, pad=(0, 2)),
-            "one row more than a tile, one column less; W > H",
-        ),
+        Case("one_channel_wide", size(3, 1, 5, 8, 17, 3, 5, pad=(0, 2)), "17 rows, 15 columns; W > H"),
         gradient_check(
             "implicit_bw_numerical_gradient_check",
             size(2, 2, 5, 4, 2, 3, 2, pad=(1, 0), stride=(1, 2), dilation=(2, 1)),
@@ -201,11 +194,7 @@ PUZZLE = Puzzle(
             size(2, 8, 10, 9, 18, 3, 2, stride=(2, 3), pad=(1, 2), dilation=(2, 1), splits=1),
             "three full tiles of columns; every parameter differs between rows and columns",
         ),
-        Case(
-            "long_splits",
-            size(3, 1, 7, 6, 2, 2, 2),
-            "splits of 45 positions: three stretches, the last not full",
-        ),
+        Case("long_splits", size(3, 1, 7, 6, 2, 2, 2), "45 positions: three stretches, the last not full"),
         own_sizes(C_out=(2, 20), splits=(2, 5)),
         Case(
             "counted",

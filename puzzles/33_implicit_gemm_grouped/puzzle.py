@@ -8,7 +8,7 @@ from backwarp.course import Case, Gate, Gradient, Launch, Puzzle, ceil_div
 from backwarp.course.conv_cases import ints, output_sizes, own_sizes, size
 from backwarp.course.convolutions import backward_weights, loss_of_weights
 from backwarp.course.mistakes import Mistake, mistakes_in, slow
-from backwarp.course.sizes import gradient_check, with_inputs
+from backwarp.course.sizes import by_hand, gradient_check, only, with_inputs
 from backwarp.course.tile_limits import tile_limits
 
 GROUPED, DEPTHWISE = "conv2d_backward_weights_grouped", "conv2d_backward_weights_depthwise"
@@ -177,10 +177,9 @@ PUZZLE = Puzzle(
             grad_output=[[[[1, 2]], [[3, -1]], [[1, 1]], [[2, 0]]]],
             input=[[[[1, 2]], [[3, 4]], [[5, 6]], [[7, 8]]]],
         ),
-        with_inputs(
+        by_hand(
             "implicit_depthwise_tiny",
             size(1, 1, 3, 3, 1, 2, 2, groups=1),
-            "done by hand in the lesson",
             grad_output=[[[[1, 2], [3, -1]]]],
             input=[[[[1, 2, 3], [4, 5, 6], [7, 8, 9]]]],
         ),
@@ -190,83 +189,72 @@ PUZZLE = Puzzle(
             "9 rows of grad_output: the ring goes round",
             kernels=(DEPTHWISE,),
         ),
-        Case(
-            "output_1x1", size(3, 2, 5, 3, 4, 3, 2, dilation=(2, 2), groups=2), "two filters for each channel"
-        ),
+        Case("output_1x1", size(3, 2, 5, 3, 4, 3, 2, dilation=(2, 2), groups=2), "two filters a channel"),
         Case("one_channel", size(2, 1, 4, 7, 3, 2, 3, groups=1), "one channel, three filters; W > H"),
-        Case(
-            "one_group",
-            size(2, 4, 5, 4, 18, 4, 2, groups=1),
-            "an ordinary convolution; two full tiles of columns",
-            kernels=(GROUPED,),
+        *only(
+            (GROUPED,),
+            Case(
+                "one_group",
+                size(2, 4, 5, 4, 18, 4, 2, groups=1),
+                "an ordinary convolution; two full tiles of columns",
+            ),
+            Case(
+                "filter_1x1_stride_2",
+                size(1, 34, 5, 3, 4, 1, 1, stride=(2, 2), groups=2),
+                "groups of 17 channels, one more than a tile",
+            ),
+            Case(
+                "seventeen_filters",
+                size(1, 2, 3, 6, 34, 3, 5, pad=(1, 0), groups=2),
+                "groups of 17 filters, one more than a tile, and of 15 columns, one less",
+            ),
+            gradient_check(
+                "grouped_numerical_gradient_check",
+                size(2, 4, 5, 4, 6, 2, 2, stride=(2, 1), pad=(1, 0), groups=2),
+            ),
+            Case(
+                "grouped_integers",
+                size(2, 6, 6, 5, 4, 3, 2, stride=(1, 2), pad=(2, 1), dilation=(2, 1), groups=2),
+                "exact sums",
+                values="integers",
+            ),
         ),
-        Case(
-            "filter_1x1_stride_2",
-            size(1, 34, 5, 3, 4, 1, 1, stride=(2, 2), groups=2),
-            "groups of 17 channels, one more than a tile",
-            kernels=(GROUPED,),
+        *only(
+            (DEPTHWISE,),
+            gradient_check(
+                "depthwise_numerical_gradient_check",
+                size(2, 2, 10, 4, 4, 3, 2, stride=(1, 2), pad=(2, 1), dilation=(2, 1), groups=2),
+            ),
+            Case(
+                "stride_larger_than_filter",
+                size(2, 2, 37, 5, 2, 2, 1, stride=(4, 3), pad=(1, 0), groups=2),
+                "rows of the input that no filter meets",
+            ),
+            Case(
+                "depthwise_integers",
+                size(2, 2, 25, 9, 2, 3, 4, stride=(2, 1), pad=(2, 3), dilation=(3, 2), groups=2),
+                "12 rows of grad_output",
+                values="integers",
+            ),
         ),
-        Case(
-            "seventeen_filters",
-            size(1, 2, 3, 6, 34, 3, 5, pad=(1, 0), groups=2),
-            "groups of 17 filters, one more than a tile, and of 15 columns, one less",
-            kernels=(GROUPED,),
-        ),
-        gradient_check(
-            "grouped_numerical_gradient_check",
-            size(2, 4, 5, 4, 6, 2, 2, stride=(2, 1), pad=(1, 0), groups=2),
-            kernels=(GROUPED,),
-        ),
-        Case(
-            "grouped_integers",
-            size(2, 6, 6, 5, 4, 3, 2, stride=(1, 2), pad=(2, 1), dilation=(2, 1), groups=2),
-            "exact sums",
-            values="integers",
-            kernels=(GROUPED,),
-        ),
-        gradient_check(
-            "depthwise_numerical_gradient_check",
-            size(2, 2, 10, 4, 4, 3, 2, stride=(1, 2), pad=(2, 1), dilation=(2, 1), groups=2),
-            kernels=(DEPTHWISE,),
-        ),
-        Case(
-            "stride_larger_than_filter",
-            size(2, 2, 37, 5, 2, 2, 1, stride=(4, 3), pad=(1, 0), groups=2),
-            "rows of the input that no filter meets",
-            kernels=(DEPTHWISE,),
-        ),
-        Case(
-            "depthwise_integers",
-            size(2, 2, 25, 9, 2, 3, 4, stride=(2, 1), pad=(2, 3), dilation=(3, 2), groups=2),
-            "12 rows of grad_output",
-            values="integers",
-            kernels=(DEPTHWISE,),
-        ),
-        Case(
-            "drawn",
-            size(1, 4, 3, 4, 6, 1, 3, groups=2),
-            "the picture: 3 filters and 2 channels a group",
-            kernels=(GROUPED,),
-        ),
-        Case(
-            "drawn_depthwise",
-            size(1, 1, 7, 6, 1, 3, 3, pad=(1, 1), groups=1),
-            "the picture",
-            kernels=(DEPTHWISE,),
-        ),
-        Case(
-            "counted_depthwise",
-            size(2, 4, 16, 16, 8, 3, 3, stride=(1, 2), pad=(1, 1), groups=4),
-            "two filters for each channel: the case of the gates",
-            kernels=(DEPTHWISE,),
-            again=lambda pick: size(3, 6, pick(18, 21), 32, 18, 5, 5, stride=(1, 2), pad=(2, 2), groups=6),
-        ),
-        Case(
-            "large_image",
-            size(1, 1, 263, 259, 1, 2, 2, groups=1),
-            "more pixels than 16 bits can count",
-            kernels=(DEPTHWISE,),
-            stress=True,
+        Case("drawn", size(1, 4, 3, 4, 6, 1, 3, groups=2), "the picture", kernels=(GROUPED,)),
+        *only(
+            (DEPTHWISE,),
+            Case("drawn_depthwise", size(1, 1, 7, 6, 1, 3, 3, pad=(1, 1), groups=1), "the picture"),
+            Case(
+                "counted_depthwise",
+                size(2, 4, 16, 16, 8, 3, 3, stride=(1, 2), pad=(1, 1), groups=4),
+                "two filters for each channel: the case of the gates",
+                again=lambda pick: size(
+                    3, 6, pick(18, 21), 32, 18, 5, 5, stride=(1, 2), pad=(2, 2), groups=6
+                ),
+            ),
+            Case(
+                "large_image",
+                size(1, 1, 263, 259, 1, 2, 2, groups=1),
+                "more pixels than 16 bits can count",
+                stress=True,
+            ),
         ),
         replace(own_sizes(C_in=(3, 9, 3), C_out=(3, 9, 3), groups=3), kernels=(GROUPED,)),
         replace(

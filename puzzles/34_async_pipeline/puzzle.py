@@ -5,7 +5,7 @@ from __future__ import annotations
 from backwarp.course import Case, Gate, Mistake, Puzzle
 from backwarp.course.conv_cases import column_sizes, ints, own_sizes, size
 from backwarp.course.convolutions import forward
-from backwarp.course.mistakes import slow
+from backwarp.course.mistakes import mistakes_in, slow
 from backwarp.course.sizes import integers, with_inputs
 from backwarp.course.tile_limits import implicit_product, in_tiles, one_tile_each, tile_limits
 
@@ -15,6 +15,13 @@ NEXT = "int next = step + STAGES - 1, to = next % STAGES;"
 SPLIT = "\n        s = (next * TILE + y) % S, r = (next * TILE + y) / S % R, c = (next * TILE + y) / (S * R);"
 END = "}\n        commit_copies();  // also where there is nothing to copy: groups are counted"
 ADD = "sum += filters[step % STAGES][y][i] * patches[step % STAGES][i][x];"
+ADDED = ADD + "\n        }"
+NOTHING = """}
+        commit_copies();
+        wait_copies<0>();
+        __shared__ float nothing[TILE][TILE];
+        copy_async(&nothing[y][x], weights, false);
+        commit_copies();"""
 PUZZLE_30 = """\
 for (int start = 0; start < rows; start += TILE) {
         __shared__ float f[TILE][TILE], g[TILE][TILE];
@@ -30,81 +37,56 @@ for (int start = 0; start < rows; start += TILE) {
     """
 #: not unrolled: the same kernel, compiled sooner
 PRODUCTS = "for (int i = 0; i < TILE; i++) {"
-SHORT = ((PRODUCTS, '_Pragma("unroll 1") ' + PRODUCTS),)
 
-MISTAKES = (
+
+def early(name, *edits):
+    return Mistake(name, edits, "uninitialised-read", line="may not have finished")
+
+
+MISTAKES = mistakes_in(
+    "",
     slow(
         "through registers, as in puzzle 30",
         "f[y][x] = k < C_out && start + x < rows",
         (LOOP, PUZZLE_30 + LOOP.replace("1 - STAGES", "steps")),
-        *SHORT,
     ),
-    slow("waits for what it has just started", ADD, (END, END + "\n        wait_copies<0>();"), *SHORT),
-    slow(
-        "a second barrier",
-        "stands after the wait",
-        (ADD + "\n        }", ADD + "\n        }\n        __syncthreads();"),
-        *SHORT,
-    ),
+    slow("waits for what it has just started", ADD, (END, END + "\n        wait_copies<0>();")),
+    slow("a second barrier", "stands after the wait", (ADDED, ADDED + "\n        __syncthreads();")),
     slow(
         "divisions in every step",
         SPLIT.strip(),
         (NEXT, NEXT + SPLIT),
         ("s += add_s, r += add_r, c += add_c;", ""),
         ("if (s >= S) s -= S, r++;", ""),
-        *SHORT,
     ),
-    slow(
-        "waits for all but a copy of nothing",
-        "copies waited for at once",
-        (
-            END,
-            "}\n        commit_copies();\n        wait_copies<0>();\n        "
-            "__shared__ float nothing[TILE][TILE];\n        copy_async(&nothing[y][x], weights, false);\n        "
-            "commit_copies();",
-        ),
-        *SHORT,
+    slow("waits for all but a copy of nothing", "copies waited for at once", (END, NOTHING)),
+    early(
+        "no wait", ("wait_copies<STAGES - 2>();  // what this thread copied for this step has arrived", "")
     ),
-    Mistake(
-        "no wait",
-        (("wait_copies<STAGES - 2>();  // what this thread copied for this step has arrived", ""), *SHORT),
-        expect="uninitialised-read",
-        line="may not have finished",
-    ),
-    Mistake(
-        "waits for a group too few",
-        (("STAGES - 2", "STAGES - 1"), *SHORT),
-        expect="uninitialised-read",
-        line="may not have finished",
-    ),
-    Mistake("no commit", ((END, "}"), *SHORT), expect="uninitialised-read", line="may not have finished"),
-    Mistake(
-        "last copies not waited for",
-        ((END, "commit_copies();\n        }"), *SHORT),
-        expect="uninitialised-read",
-        line="may not have finished",
-    ),
+    early("waits for a group too few", ("STAGES - 2", "STAGES - 1")),
+    early("no commit", (END, "}")),
+    early("last copies not waited for", (END, "commit_copies();\n        }")),
     Mistake(
         "copies started before the barrier",
         (
             ("__syncthreads();  // so has all else, and nobody reads the pair before any more", ""),
             (END, END + "\n        __syncthreads();"),
-            *SHORT,
         ),
         expect="race",
     ),
     Mistake(
         "a buffer too few",
-        (("next % STAGES", "next % (STAGES - 1)"), (ADD, "% STAGES", "% (STAGES - 1)"), *SHORT),
+        (("next % STAGES", "next % (STAGES - 1)"), (ADD, "% STAGES", "% (STAGES - 1)")),
         expect="race",
     ),
     Mistake(
         "pipeline not emptied",
-        (("step < steps", "step + STAGES - 1 < steps"), *SHORT),
+        ("step < steps", "step + STAGES - 1 < steps"),
         says="The last STAGES - 1 pairs of tiles are copied but never multiplied: go on until the pipeline "
         "is empty.",
         hint=2,
     ),
+    also=((PRODUCTS, '_Pragma("unroll 1") ' + PRODUCTS),),
 )
 
 PUZZLE = Puzzle(

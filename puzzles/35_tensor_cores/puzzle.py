@@ -9,7 +9,7 @@ from backwarp.course import Case, Gate, Gradient, In, Kernel, Launch, Out, Puzzl
 from backwarp.course.conv_cases import square
 from backwarp.course.convolutions import loss_of_weights
 from backwarp.course.mistakes import Mistake, mistakes_in, slow
-from backwarp.course.sizes import Ints, drawn, gradient_check, integers, own_sizes, with_inputs
+from backwarp.course.sizes import Ints, by_hand, drawn, gradient_check, integers, own_sizes
 
 TF32, HALF = "conv2d_backward_weights_tf32", "matmul_half"
 
@@ -35,6 +35,7 @@ SCALAR = """for (int z = k; z < k + 8; z++) {
                     sum[e] += u * v;
                 }
             }"""
+ROUNDED = SCALAR.replace("u * v", "__uint_as_float(to_tf32(u)) * __uint_as_float(to_tf32(v))")
 BY_HAND = """for (int e = 0; e < 4; e++) {
                     y[e] = 0;
                     for (int z = 0; z < 2; z++) {
@@ -64,57 +65,48 @@ SHORT = {
 MISTAKES = (
     *mistakes_in(
         TF32,
-        slow(
-            "scalar products of the rounded numbers, as in puzzle 27",
-            "sum[e] +=",
-            (MULTIPLY, SCALAR.replace("u * v", "__uint_as_float(to_tf32(u)) * __uint_as_float(to_tf32(v))")),
-            *SHORT[TF32],
-        ),
-        slow("rows not padded", "to_tf32(", ("PAD = 4;", "PAD = 0;"), *SHORT[TF32]),
-        slow(
-            "A's fragments straight from global memory",
-            "x[e] = to_tf32(",
-            (A_FRAGMENT, FROM_GLOBAL),
-            *SHORT[TF32],
-        ),
+        slow("scalar products of the rounded numbers, as in puzzle 27", "sum[e] +=", (MULTIPLY, ROUNDED)),
+        slow("rows not padded", "to_tf32(", ("PAD = 4;", "PAD = 0;")),
+        slow("A's fragments straight from global memory", "x[e] = to_tf32(", (A_FRAGMENT, FROM_GLOBAL)),
         slow(
             "scalar products beside mma.sync that nobody needs",
             "FLOP, target at most 688,128",
             (
                 MULTIPLY,
-                SCALAR.replace("u * v", "__uint_as_float(to_tf32(u)) * __uint_as_float(to_tf32(v))")
+                ROUNDED
                 + """
             float more[4] = {};
             for (int n = 0; n < 5; n++) mma_m16n8k8_tf32(more, x, y);
             if (more[0] > 1e30f) sum[0] += 1.0f;""",
             ),
-            *SHORT[TF32],
         ),
         Mistake(
             "not rounded",
-            (("x[e] = to_tf32", "x[e] = __float_as_uint"), ("= to_tf32", "= __float_as_uint"), *SHORT[TF32]),
+            (("x[e] = to_tf32", "x[e] = __float_as_uint"), ("= to_tf32", "= __float_as_uint")),
             says="The numbers are cut off after 10 bits, not rounded: mma.sync ignores the rest of a float. "
             "Use to_tf32.",
         ),
         Mistake(
             "scalar products of floats",
-            ((MULTIPLY, SCALAR), *SHORT[TF32]),
+            (MULTIPLY, SCALAR),
             says="This is the product of the full floats, which is more accurate than what tensor cores "
             "compute, but not what the puzzle asks for: round both numbers with to_tf32, and multiply with "
             "mma.sync.",
         ),
         Mistake(
             "registers 1 and 2 exchanged",
-            (("e % 2 * 8][k + t + e / 2", "e / 2 * 8][k + t + e % 2"), *SHORT[TF32]),
+            (("e % 2 * 8][k + t + e / 2", "e / 2 * 8][k + t + e % 2")),
             says="Registers 1 and 2 of A are swapped: register 1 is 8 rows further down, register 2 is 4 "
             "steps further on.",
             hint=2,
         ),
+        also=SHORT[TF32],
     ),
     *mistakes_in(
         HALF,
-        slow("B's fragments loaded half by half", "__half_as_ushort(b[at])", (B_ROWS, BY_HAND), *SHORT[HALF]),
-        slow("not swizzled", "ldmatrix_x4", ("(piece ^ row % 8)", "piece"), *SHORT[HALF]),
+        slow("B's fragments loaded half by half", "__half_as_ushort(b[at])", (B_ROWS, BY_HAND)),
+        slow("not swizzled", "ldmatrix_x4", ("(piece ^ row % 8)", "piece")),
+        also=SHORT[HALF],
     ),
 )
 
@@ -124,6 +116,9 @@ def pairs(d):
     positions = d["batch"] * d["H_out"] * d["W_out"]
     return ceil_div(d["C_out"], 16) * ceil_div(d["weights"], 32) * ceil_div(positions, 32)
 
+
+IDLE = "Products computed one by one leave the tensor cores idle: one mma.sync computes {} of them."
+FROM_TILES = "Global memory is read too often: take the fragments from the tiles."
 
 PUZZLE = Puzzle(
     title="Tensor cores",
@@ -164,10 +159,9 @@ PUZZLE = Puzzle(
     gradient_of={TF32: Gradient(loss_of_weights)},
     bench=square(128, 64, 56, 56, 64, 3, M=4096, N=4096, K=4096),
     cases=(
-        with_inputs(
+        by_hand(
             "tensor_tiny",
             square(1, 1, 3, 3, 1, 2),
-            "done by hand in the lesson",
             kernels=(TF32,),
             grad_output=[[[[1, 2], [3, -1]]]],
             input=[[[[1, 2, 3], [4, 5, 6], [7, 8, 9]]]],
@@ -207,14 +201,7 @@ PUZZLE = Puzzle(
     ),
     mistakes=MISTAKES,
     gates=(
-        Gate(
-            "scalar_share",
-            10,
-            kernels=(TF32,),
-            below=100,
-            says="Products computed one by one leave the tensor cores idle: one mma.sync computes 1,024 of "
-            "them.",
-        ),
+        Gate("scalar_share", 10, kernels=(TF32,), below=100, says=IDLE.format("1,024")),
         Gate(
             "shared_conflicts",
             0,
@@ -223,20 +210,8 @@ PUZZLE = Puzzle(
             says="The lanes of a register take 4 neighbours from each of 8 rows: make the rows of the tiles "
             "so much longer that these fall into 32 different banks.",
         ),
-        Gate(
-            "bytes_per_flop",
-            0.45,
-            kernels=(TF32,),
-            says="Global memory is read too often: take the fragments from the tiles.",
-        ),
-        Gate(
-            "scalar_share",
-            10,
-            kernels=(HALF,),
-            below=100,
-            says="Products computed one by one leave the tensor cores idle: one mma.sync computes 2,048 of "
-            "them.",
-        ),
+        Gate("bytes_per_flop", 0.45, kernels=(TF32,), says=FROM_TILES),
+        Gate("scalar_share", 10, kernels=(HALF,), below=100, says=IDLE.format("2,048")),
         Gate(
             "shared_conflicts",
             0,
@@ -254,12 +229,7 @@ PUZZLE = Puzzle(
             hint=3,
             says="Too many requests to shared memory: one ldmatrix_x4 loads four 8 x 8 matrices.",
         ),
-        Gate(
-            "bytes_per_flop",
-            0.15,
-            kernels=(HALF,),
-            says="Global memory is read too often: take the fragments from the tiles.",
-        ),
+        Gate("bytes_per_flop", 0.15, kernels=(HALF,), says=FROM_TILES),
         *Gate.limits(
             TF32,
             flops=lambda d: 1.05 * 2 * 16 * 32 * 32 * pairs(d),

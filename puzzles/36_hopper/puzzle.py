@@ -176,7 +176,6 @@ MISTAKES = (
             ("    meet_cluster();  // nothing arrives any more in a block that ends\n", ""),
             expect="ended-block",
             line="arrive_in(",
-            hint=3,
         ),
         Mistake(
             "released in one block",
@@ -189,28 +188,24 @@ MISTAKES = (
             ),
             expect=("refilled", "race"),
             line=PRODUCT,
-            hint=3,
         ),
         Mistake(
             "copied for itself alone",
             ("3, pair[i]", "1 << own, pair[i]"),
             expect="stuck-at-phase",
             line="wait_for_phase(&full[i]",
-            hint=3,
         ),
         Mistake(
             "stored where it copies",
             ("store(d, y, m - first + row,", "store(d, y, m + row,"),
             says="m is the first pixel that this block copies. Those that it multiplies begin at "
             "blockIdx.x * 128 in both blocks.",
-            hint=3,
         ),
         Mistake(
             "only its own block has barriers",
             ("meet_cluster();  // from here on there are barriers in both blocks", "__syncthreads();"),
             expect="unstarted-block",
             line="copy_pixels_to(",
-            hint=3,
         ),
         slow(
             "each block copies all pixels",
@@ -221,8 +216,11 @@ MISTAKES = (
                 "int other = m + 64 - 2 * first;\n                    copy_pixels_to(1 << own, pair[i].x + (64 - first) * 64, &x, c, other % Q * stride - pad, other / Q % P * stride - pad, other / (P * Q), s, r, &full[i]);\n                    copy_box(pair[i].w, &w, (r * S + s) * C + c, k, &full[i]);",
             ),
         ),
+        hint=3,
     ),
 )
+
+PLANE, TAPS = dict(H=(5, 9), W=(5, 9)), dict(R=(1, 3), S=(1, 3), stride=(1, 2), pad=(0, 1))
 
 PUZZLE = Puzzle(
     title="Hopper",
@@ -252,22 +250,8 @@ PUZZLE = Puzzle(
         Case("filter_1x1", size(1, 9, 8, 320, 7, 1, 1, stride=2), "a step is a slice of the channels"),
         Case("stride_2", size(4, 9, 12, 128, 6, 3, 2, stride=2, pad=1), "R unlike S, H < W"),
         Case("wide", size(1, 2, 20, 64, 4, 1, 7, stride=3, pad=2), "padding of two, stride three"),
-        Case(
-            "nothing_divides",
-            size(3, 7, 9, 128, 70, 3, 3, pad=1),
-            "189 pixels, 70 filters: 2 blocks or more each way",
-        ),
-        own_sizes(
-            batch=(1, 3),
-            H=(5, 9),
-            W=(5, 9),
-            C=(64, 128, 64),
-            K=(60, 70),
-            R=(1, 3),
-            S=(1, 3),
-            stride=(1, 2),
-            pad=(0, 1),
-        ),
+        Case("nothing_divides", size(3, 7, 9, 128, 70, 3, 3, pad=1), "189 pixels, 70 filters"),
+        own_sizes(batch=(1, 3), **PLANE, C=(64, 128, 64), K=(60, 70), **TAPS),
         Case(
             "counted",
             size(2, 8, 8, 128, 128, 3, 3, pad=1),
@@ -279,11 +263,7 @@ PUZZLE = Puzzle(
     ),
     mistakes=MISTAKES,
     gates=(
-        Gate(
-            "scalar_share",
-            0,
-            says="Every product belongs to the tensor cores: multiply with wgmma_m64n64k16 alone.",
-        ),
+        Gate("scalar_share", 0, says="Every product belongs to the tensor cores: use wgmma_m64n64k16."),
         Gate(
             "flops_without_bulk",
             lambda d: 100 * 2 / steps(d),

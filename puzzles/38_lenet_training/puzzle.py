@@ -276,23 +276,13 @@ PUZZLE = Puzzle(
     cases=(
         Case("learning_rate", dict(steps=20), "done by hand in the lesson"),
         Case("learning_rate_few_steps", dict(steps=7), "a warm-up of one step"),
-        Case(
-            "learning_rate_own_steps", draw=drawn(steps=(21, 90)), note="a number that belongs to your file"
-        ),
-        Case(
-            "learning_rate_many_steps", draw=drawn(steps=(1000, 2000)), note="as many as a whole training has"
-        ),
+        Case("learning_rate_own_steps", draw=drawn(steps=(21, 90)), note="a number of your file"),
+        Case("learning_rate_many_steps", draw=drawn(steps=(1000, 2000)), note="as many as a training has"),
         Case("update", {}, "every parameter, against the rule of puzzle 11"),
         Case("six_steps", dict(steps=6, batch=8), "the last batch is smaller"),
-        Case(
-            "own_steps", draw=drawn(steps=(20, 40), batch=(2, 9)), note="the rate and the decay of every step"
-        ),
+        Case("own_steps", draw=drawn(steps=(20, 40), batch=(2, 9)), note="rate and decay of every step"),
         Case("accuracy", dict(batch=16, images=53), "the last batch is smaller"),
-        Case(
-            "accuracy_own_sizes",
-            draw=drawn(batch=(7, 30), images=(91, 200)),
-            note="sizes that belong to your file",
-        ),
+        Case("accuracy_own_sizes", draw=drawn(batch=(7, 30), images=(91, 200)), note="sizes of your file"),
         Case("overfit_10_images", dict(steps=60), "ten digits by heart"),
         Case("train_digits", dict(epochs=2, batch=32), "1,438 digits; 359 that it has never seen"),
     ),

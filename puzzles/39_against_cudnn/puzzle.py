@@ -3,7 +3,6 @@ gradient of the input in one to three dimensions."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import product
 from math import prod
 
@@ -15,7 +14,7 @@ from backwarp.course import Case, Gate, In, Kernel, Launch, Mistake, Out, Puzzle
 from backwarp.course.conv_cases import column_sizes, ints, options, own_sizes, size, solid, solid_ints
 from backwarp.course.convolutions import backward_input, forward
 from backwarp.course.mistakes import slow
-from backwarp.course.sizes import integers, with_inputs
+from backwarp.course.sizes import integers, only, with_inputs
 
 FLOAT, TF32, BACK = "conv2d_forward_float", "conv2d_forward_tf32", "conv_nd_backward_input"
 FORWARD = FLOAT, TF32
@@ -37,29 +36,14 @@ NUMBERS = """for (int i = 0; i < 8; i += 4) {
 ROUND_B = "for (int e = 0; e < 4; e++) b[n + e / 2][e % 2] = to_tf32(__uint_as_float(b[n + e / 2][e % 2]));"
 #: loops that are not unrolled: the same kernel, compiled in a fraction of the time
 SHORT = {
-    FLOAT: (
-        (
-            "#pragma unroll\n        for (int k = 0; k < BK",
-            "#pragma unroll 1\n        for (int k = 0; k < BK",
-        ),
-    ),
-    TF32: (("for (int k = 0; k < PIECES", '_Pragma("unroll 1") for (int k = 0; k < PIECES'),),
-    BACK: (
-        (
-            "#pragma unroll\n        for (int j = 0; j < BK",
-            "#pragma unroll 1\n        for (int j = 0; j < BK",
-        ),
-    ),
+    FLOAT: (("#pragma unroll\n        for (int k = 0; k < BK", "unroll", "unroll 1"),),
+    TF32: (("for (int k = 0; k < PIECES", "for", '_Pragma("unroll 1") for'),),
+    BACK: (("#pragma unroll\n        for (int j = 0; j < BK", "unroll", "unroll 1"),),
 }
 
 
-def short(kernel, *mistakes):
-    """Mistakes of a kernel, compiled with its loops as they are."""
-    return tuple(replace(m, edit=(*m.edits, *SHORT[kernel])) for m in mistakes_in(kernel, *mistakes))
-
-
 MISTAKES = (
-    *short(
+    *mistakes_in(
         FLOAT,
         slow("blocks of 64 x 64", "copy_async(slot", ("128, BN = 128", "64, BN = 64")),
         slow(
@@ -100,8 +84,9 @@ MISTAKES = (
             "more BN / 2 further on.",
             hint=2,
         ),
+        also=SHORT[FLOAT],
     ),
-    *short(
+    *mistakes_in(
         TF32,
         slow("the swizzle of puzzle 35", "ldmatrix_x4", ("row / 2 %", "row %")),
         slow("copied float by float", "copy4_async", ("% 4 == 0", "< 0")),
@@ -124,8 +109,9 @@ MISTAKES = (
             says="Where the channels of a tap end, the next tap begins: s must go up by one.",
             hint=2,
         ),
+        also=SHORT[TF32],
     ),
-    *short(
+    *mistakes_in(
         BACK,
         slow("weights float by float", "copy4_async(&filters", ("% 4 == 0", "< 0")),
         slow(
@@ -140,6 +126,7 @@ MISTAKES = (
             says="Where t passes the last tap of the class the next filter begins: k must go up by one.",
             hint=2,
         ),
+        also=SHORT[BACK],
     ),
 )
 
@@ -180,10 +167,6 @@ def back_blocks(d, steps=lambda depth: 1):
     return ceil_div(d["C_in"], 128) * sum(blocks * steps(depth) for blocks, depth in tiles)
 
 
-def only(kernels, *cases):
-    return tuple(replace(case, kernels=case.kernels or kernels) for case in cases)
-
-
 def volumes(pick):
     """Of one to three directions."""
     rank, more = pick(1, 3), {}
@@ -193,6 +176,9 @@ def volumes(pick):
     H, R, stride, pad = rows
     strides, pads = (stride, pick(1, 3)), (pad, pick(0, 2))
     return size(pick(30, 40), pick(1, 9), H, pick(3, 6), pick(2, 9), R, pick(1, 3), strides, pads, **more)
+
+
+SLICES = dict(stride=(1, 2), pad=(1, 0), D=4, T=3, stride_d=2, pad_d=1)
 
 
 def limits(kernel, steps):
@@ -212,6 +198,9 @@ def limits(kernel, steps):
         flops=lambda d: 1.05 * 2 * 128 * 128 * d["rows"] * blocks(d),
     )
 
+
+READ_ONCE = "A weight is read once for every BN positions, a pixel once for every BM filters and tap: larger tiles move less."
+NO_COPY = "While these products are made, no copy is under way: start those of a later step before, and wait for them after."
 
 PUZZLE = Puzzle(
     title="Against cuDNN",
@@ -261,11 +250,7 @@ PUZZLE = Puzzle(
                 size(2, 3, 9, 13, 4, 3, 2, stride=(2, 3), pad=(2, 1), dilation=(3, 2)),
                 "no two parameters of rows and columns agree",
             ),
-            Case(
-                "nothing_divides",
-                size(3, 5, 8, 7, 131, 3, 3, pad=(1, 1)),
-                "131 filters, 45 rows, 168 positions: 2 x 2 blocks",
-            ),
+            Case("nothing_divides", size(3, 5, 8, 7, 131, 3, 3, pad=(1, 1)), "131 filters, 168 positions"),
             *(
                 Case(
                     f"filter_{R}x{S}",
@@ -286,14 +271,8 @@ PUZZLE = Puzzle(
         ),
         *only(
             (BACK,),
-            Case(
-                "sound", size(2, 5, 1, 13, 7, 1, 4, stride=(1, 3), pad=(0, 2)), "one dimension: three classes"
-            ),
-            Case(
-                "image",
-                size(2, 131, 7, 5, 3, 3, 2, stride=(2, 1), pad=(1, 1)),
-                "131 channels: two tiles, neither aligned",
-            ),
+            Case("sound", size(2, 5, 1, 13, 7, 1, 4, stride=(1, 3), pad=(0, 2)), "one dimension"),
+            Case("image", size(2, 131, 7, 5, 3, 3, 2, stride=(2, 1), pad=(1, 1)), "131 channels: two tiles"),
             Case(
                 "video",
                 size(3, 8, 6, 9, 11, 2, 3, stride=(1, 2), pad=(0, 1), D=5, T=3, stride_d=3, pad_d=2),
@@ -304,11 +283,7 @@ PUZZLE = Puzzle(
                 size(2, 4, 3, 4, 2, 1, 2, stride=(2, 2), D=4, T=2, stride_d=3, pad_d=1),
                 "12 classes, some without taps",
             ),
-            Case(
-                "one_tap",
-                size(2, 3, 5, 4, 9, 1, 1, D=3),
-                "a product of matrices; a step has taps of eight filters",
-            ),
+            Case("one_tap", size(2, 3, 5, 4, 9, 1, 1, D=3), "a product of matrices; eight filters a step"),
             Case(
                 "volume",
                 size(4, 6, 6, 7, 3, 3, 3, pad=(1, 1), D=5, T=2, pad_d=1),
@@ -320,21 +295,7 @@ PUZZLE = Puzzle(
                 "volumes_counted",
                 size(2, 128, 16, 16, 64, 3, 3, stride=(2, 2), pad=(1, 1)),
                 "a block for each of four classes; this one is counted",
-                again=lambda pick: size(
-                    1,
-                    256,
-                    8,
-                    32,
-                    16 * pick(2, 3),
-                    2,
-                    2,
-                    stride=(1, 2),
-                    pad=(1, 0),
-                    D=4,
-                    T=3,
-                    stride_d=2,
-                    pad_d=1,
-                ),
+                again=lambda pick: size(1, 256, 8, 32, 16 * pick(2, 3), 2, 2, **SLICES),
             ),
         ),
     ),
@@ -354,8 +315,7 @@ PUZZLE = Puzzle(
             0.065,
             kernels=(FLOAT,),
             below=0.211,
-            says="A weight is read once for every BN positions, a pixel once for every BM filters and tap: "
-            "larger tiles move less. And four sums of neighbouring positions are stored with one write.",
+            says=f"{READ_ONCE} And four sums of neighbouring positions are stored with one write.",
         ),
         Gate(
             "instructions_per_multiply_add",
@@ -365,14 +325,7 @@ PUZZLE = Puzzle(
             says="Every other instruction takes an issue slot from the products: compute indices before the "
             "loop, add to them in it, and let loops with constant bounds be unrolled.",
         ),
-        Gate(
-            "flops_without_copies",
-            15,
-            kernels=(FLOAT,),
-            below=11.4,
-            says="While these products are made, no copy is under way: start those of a later step before, "
-            "and wait for them after.",
-        ),
+        Gate("flops_without_copies", 15, kernels=(FLOAT,), below=11.4, says=NO_COPY),
         Gate(
             "shared_requests_per_flop",
             0.0003,
@@ -389,13 +342,7 @@ PUZZLE = Puzzle(
             says="Each 8 x 8 matrix is fetched in one go if its 8 rows of 16 bytes lie in different banks. A "
             "row of a tile is half as long as in puzzle 35, so two rows share a place in the order.",
         ),
-        Gate(
-            "bytes_per_flop",
-            0.065,
-            kernels=(TF32,),
-            says="A weight is read once for every BN positions, a pixel once for every BM filters and tap: "
-            "larger tiles move less.",
-        ),
+        Gate("bytes_per_flop", 0.065, kernels=(TF32,), says=READ_ONCE),
         Gate(
             "instructions_per_multiply_add",
             0.35,
@@ -403,13 +350,7 @@ PUZZLE = Puzzle(
             says="Every other instruction takes an issue slot from mma.sync: copy 16 bytes at a time where "
             "channels are a multiple of 4, and compute indices before the loop.",
         ),
-        Gate(
-            "flops_without_copies",
-            20,
-            kernels=(TF32,),
-            says="While these products are made, no copy is under way: start those of a later step before, "
-            "and wait for them after.",
-        ),
+        Gate("flops_without_copies", 20, kernels=(TF32,), says=NO_COPY),
         Gate(
             "bytes_per_flop",
             0.072,
@@ -417,13 +358,7 @@ PUZZLE = Puzzle(
             says="A weight is read once for BN elements, a gradient once for BM channels. Neighbouring lanes "
             "should copy neighbouring weights, and store neighbouring elements.",
         ),
-        Gate(
-            "flops_without_copies",
-            15,
-            kernels=(BACK,),
-            says="While these products are made, no copy is under way: start those of a later step before, "
-            "and wait for them after.",
-        ),
+        Gate("flops_without_copies", 15, kernels=(BACK,), says=NO_COPY),
         *Gate.limits(
             BACK,
             instructions_per_multiply_add=1.7,

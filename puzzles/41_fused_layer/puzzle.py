@@ -151,17 +151,13 @@ PUZZLE = Puzzle(
             grad_output=[10, 20],
             places=[1, -1],
         ),
-        Case(
-            "odd_and_wide", dict(batch=2, C_in=1, H=7, W=12, C_out=3), "a row of the convolution is left over"
-        ),
+        Case("odd_and_wide", dict(batch=2, C_in=1, H=7, W=12, C_out=3), "a row is left over"),
         Case("odd_and_tall", dict(batch=1, C_in=3, H=14, W=9, C_out=2), "H > W, a column is left over"),
         gradient_check(
             "fused_bw_numerical_gradient_check", dict(batch=2, C_in=2, H=9, W=8, C_out=2), kernels=(BACKWARD,)
         ),
         integers(dict(batch=3, C_in=2, H=10, W=11, C_out=4), "exact sums back"),
-        Case(
-            "nothing_divides", dict(batch=2, C_in=2, H=25, W=45, C_out=5), "2 x 2 tiles, 2 groups of filters"
-        ),
+        Case("nothing_divides", dict(batch=2, C_in=2, H=25, W=45, C_out=5), "2 x 2 tiles, 2 groups"),
         Case(
             "filters_to_the_end",
             dict(batch=1, C_in=1, H=6, W=6, C_out=163),

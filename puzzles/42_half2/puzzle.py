@@ -155,16 +155,8 @@ PUZZLE = Puzzle(
                 ]
             ],
         ),
-        Case(
-            "output_1x1",
-            dict(scale=8, n=1, batch=2, C_in=1, H=5, W=5, C_out=1),
-            "pairs of one, and one gradient",
-        ),
-        Case(
-            "even",
-            dict(scale=64, n=10, batch=2, C_in=2, H=9, W=8, C_out=3),
-            "every pair begins at an even place",
-        ),
+        Case("output_1x1", dict(scale=8, n=1, batch=2, C_in=1, H=5, W=5, C_out=1), "pairs of one"),
+        Case("even", dict(scale=64, n=10, batch=2, C_in=2, H=9, W=8, C_out=3), "pairs at even places"),
         Case(
             "odd_and_wide",
             dict(scale=16, n=301, batch=2, C_in=3, H=7, W=11, C_out=2),

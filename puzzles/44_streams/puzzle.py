@@ -15,6 +15,7 @@ USED = "        used[p].record(compute)\n"
 COPIED = "        copied[p].record(copy_out)\n"
 TOTAL = "total = cp.zeros(weights.shape, cp.float32)\n"
 INPUT = '            launch("conv2d_backward_input", grad[p][:n], w, grad_x[p][:n])\n'
+WITH = "    with compute:  #"
 STREAMS = "(cp.cuda.Stream(non_blocking=True) for _ in range(3))"
 
 
@@ -34,11 +35,7 @@ MISTAKES = mistakes_in(
     race("the event speaks for all kernels but the last", (USED, ""), (INPUT, "    " + USED + INPUT)),
     race("an event of the wrong place", ("(filled[p])", "(filled[1 - p])")),
     race("an event recorded in the stream that waits", ("(copy_in)", "(compute)")),
-    race(
-        "set to 0 in the null stream",
-        ("        " + TOTAL, ""),
-        ("    with compute:  #", "    " + TOTAL + "    with compute:  #"),
-    ),
+    race("set to 0 in the null stream", ("        " + TOTAL, ""), (WITH, "    " + TOTAL + WITH)),
     race(
         "kernels in the null stream",
         ('        with compute:\n            launch("', '        if True:\n            launch("'),
@@ -51,16 +48,8 @@ MISTAKES = mistakes_in(
     ),
     race("the host changes what is being copied", (FILLED, FILLED + "        images[start:stop] = 0\n")),
     slow("one stream", "", (STREAMS, "[cp.cuda.Stream(non_blocking=True)] * 3")),
-    slow(
-        "copies in and out in one stream",
-        "",
-        ("    with compute:  #", "    copy_out = copy_in\n    with compute:  #"),
-    ),
-    slow(
-        "copies out behind the kernels",
-        "",
-        ("    with compute:  #", "    copy_out = compute\n    with compute:  #"),
-    ),
+    slow("copies in and out in one stream", "", (WITH, "    copy_out = copy_in\n" + WITH)),
+    slow("copies out behind the kernels", "", (WITH, "    copy_out = compute\n" + WITH)),
     slow("one array for each purpose", "", ("i % 2, min", "0, min")),
     slow("the host waits for each chunk", "", (COPIED, COPIED + "        copy_out.synchronize()\n")),
     slow("the copy out blocks", "", ("copy_out, blocking=False", "copy_out")),

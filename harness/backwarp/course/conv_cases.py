@@ -11,6 +11,9 @@ from .declare import Case, Int, Pick, Scalar
 from .sizes import Range, drawn
 
 Pair = tuple[int, int]
+#: of `square`, to be drawn: many images, everything else small
+SMALL_SQUARES = dict(batch=(257, 290), C_in=(2, 4), H=(4, 8), W=(4, 8), C_out=(2, 5), F=(1, 3))
+FEW_CHANNELS = dict(batch=(257, 270), C_in=(1, 3), H=(4, 6), W=(4, 6), C_out=(1, 3), F=(1, 3))
 
 
 def size(

@@ -70,9 +70,13 @@ def slow(name: str, line: str, *edits: tuple[str, ...]) -> Mistake:
     return Mistake(name, edits, "slow", line=line)
 
 
-def mistakes_in(kernel: str, *mistakes: Mistake, hint: int = 1) -> tuple[Mistake, ...]:
-    """Mistakes in one of several kernels. hint: of those that name no other than the first."""
-    return tuple(replace(m, kernel=kernel, hint=max(m.hint, hint)) for m in mistakes)
+def mistakes_in(
+    kernel: str, *mistakes: Mistake, hint: int = 1, also: tuple[tuple[str, ...], ...] = ()
+) -> tuple[Mistake, ...]:
+    """Mistakes in one of several kernels, "" for the only one. hint: of those that name no other than the first. also: further edits
+    in each, as what makes it compile sooner."""
+    shared = [replace(m, edit=(*m.edits, *also)) if also else m for m in mistakes]
+    return tuple(replace(m, kernel=kernel, hint=max(m.hint, hint)) for m in shared)
 
 
 def without_kernels(text: str, names: Sequence[str]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from math import prod
 from typing import Any
 
@@ -49,8 +50,25 @@ def with_inputs(
     return Case(name, dims, note, inputs=inputs, kernels=kernels, special=special)
 
 
+def by_hand(name: str, dims: Mapping[str, int], kernels: tuple[str, ...] = (), **inputs: Any) -> Case:
+    """The lesson's first case."""
+    return with_inputs(name, dims, "done by hand in the lesson", kernels, **inputs)
+
+
 def gradient_check(
     name: str, dims: Mapping[str, int], note: str = "each number moved by epsilon", **more: Any
 ) -> Case:
     """A case whose expected values are finite differences, see Gradient."""
     return Case(name, dims, note=note, check="gradient", **more)
+
+
+def only(kernels: tuple[str, ...], *cases: Case) -> tuple[Case, ...]:
+    """Cases of these kernels, but for those that name their own."""
+    return tuple(replace(case, kernels=case.kernels or kernels) for case in cases)
+
+
+def tiled(columns: str, rows: str) -> Callable[[Mapping[str, int], Mapping], Launch]:
+    """A launch with one thread per element of a matrix with these dimensions, in blocks of tx x ty."""
+    return lambda d, t: Launch(
+        (ceil_div(d[columns], d["tx"]), ceil_div(d[rows], d["ty"])), (d["tx"], d["ty"])
+    )
