@@ -9,8 +9,7 @@ MISTAKES = (
     Mistake(
         "guard one too early",
         ("if (i >= n)", "if (i >= n - 1)"),
-        says="Everything is right except the last element, which is not written: the test on n is off by "
-        "one.",
+        says="Everything is right but the last element, which is not written: the test on n is off by one.",
         hint=3,
     ),
     Mistake(

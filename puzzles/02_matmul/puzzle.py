@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from backwarp.reference import dense
-
-from backwarp.course import Case, In, Kernel, Mistake, Out, Puzzle
-from backwarp.course.sizes import Ints, integers, own_sizes, tiled, with_inputs
+from backwarp.course import Case, Mistake, Puzzle
+from backwarp.course.convolutions import matmul
+from backwarp.course.sizes import integers, own_sizes, tiled, with_inputs
 
 KERNEL = "matmul"
 ROW = "int row = blockIdx.y * blockDim.y + threadIdx.y;"
@@ -17,8 +16,7 @@ MISTAKES = (
             ("x * blockDim.x + threadIdx.x", "y * blockDim.y + threadIdx.y"),
             (ROW, "int row = blockIdx.x * blockDim.x + threadIdx.x;"),
         ),
-        says="Rows or columns that the launch covers are never written: x is used for the row and y for the "
-        "column; swap them.",
+        says="Rows or columns are never written: x is used for the row and y for the column; swap them.",
     ),
     Mistake(
         "guard swapped",
@@ -36,14 +34,7 @@ PUZZLE = Puzzle(
     practice="cuBLAS and CUTLASS compute the same sums in tiles that are kept in shared memory and "
     "registers: puzzles 26 and 27.",
     lines=8,
-    kernels=(
-        Kernel(
-            KERNEL,
-            params=(In("A", m="M", k="K"), In("B", k="K", n="N"), Out("C", m="M", n="N"), *Ints("M N K")),
-            launch=tiled("N", "M"),
-            reference=lambda a, d: dense.matmul(a["A"], a["B"]),
-        ),
-    ),
+    kernels=(matmul(KERNEL, tiled("N", "M")),),
     bench=dict(M=4096, N=4096, K=4096, tx=16, ty=16),
     cases=(
         with_inputs(

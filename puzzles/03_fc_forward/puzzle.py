@@ -16,8 +16,7 @@ MISTAKES = (
             ("x * blockDim.x + threadIdx.x", "y * blockDim.y + threadIdx.y"),
             ("b = blockIdx.y * blockDim.y + threadIdx.y", "b = blockIdx.x * blockDim.x + threadIdx.x"),
         ),
-        says="Samples or outputs are never written: x is used for the sample and y for the output; swap "
-        "them.",
+        says="Samples or outputs are never written: x is used for the sample, y for the output; swap them.",
     ),
     Mistake("places in 16 bits", ("b * n_out + o", "(unsigned short)(b * n_out + o)"), expect="wrong"),
 )

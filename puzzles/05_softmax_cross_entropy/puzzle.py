@@ -59,8 +59,7 @@ MISTAKES = (
         Mistake(
             "search starts at 0",
             (SEARCH, SEARCH.replace("row[0]", "0.0f").replace("k = 1", "k = 0")),
-            says="Rows of large negative logits go wrong: the search for the largest must start with row[0], "
-            "not with 0.",
+            says="Rows of large negative logits go wrong: the search for the largest must start with row[0].",
         ),
         Mistake(
             "largest not added",
@@ -108,8 +107,7 @@ MISTAKES = (
         Mistake(
             "backward: largest subtracted in the sum only",
             ("k] - largest) / sum", "k]) / sum"),
-            says="These are not probabilities: the largest logit is subtracted in the sum, but not in the "
-            "numerator.",
+            says="No probabilities: the largest logit is subtracted in the sum, but not in the numerator.",
         ),
         hint=3,
     ),

@@ -16,8 +16,7 @@ PUZZLE = Puzzle(
     title="Convolution, forward",
     part=1,
     teaches="How one thread per output element turns its number into (image, channel, row, column).",
-    practice="cuDNN has several algorithms for this sum and picks one by shape: implicit GEMM (puzzle 30), "
-    "Winograd's, FFT.",
+    practice="cuDNN has several algorithms for this sum: implicit GEMM (puzzle 30), Winograd's, FFT.",
     lines=15,
     kernels=(
         forward(KERNEL, one_thread_each("batch", "C_out", "H_out", "W_out"), Ints("batch C_in H W C_out F")),

@@ -77,8 +77,7 @@ PUZZLE = Puzzle(
     title="Max pooling, forward and backward",
     part=1,
     teaches="How a choice made on the way forward decides where the gradient goes on the way back.",
-    practice="PyTorch's max_pool2d_with_indices keeps the place of every maximum as well, and its backward "
-    "pass reads it.",
+    practice="PyTorch's max_pool2d_with_indices keeps each maximum's place; its backward pass reads it.",
     lines=29,
     kernels=(
         Kernel(

@@ -33,8 +33,7 @@ MISTAKES = (
     Mistake(
         "looking ahead",
         ("learning_rate * v", "learning_rate * (slope + momentum * v)"),
-        says="The weights move against gradient + momentum * velocity (Nesterov); here it is the velocity "
-        "alone.",
+        says="The weights move against gradient + momentum * velocity (Nesterov); here it is velocity alone.",
         hint=3,
     ),
     Mistake(

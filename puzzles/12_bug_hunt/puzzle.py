@@ -76,8 +76,7 @@ PUZZLE = Puzzle(
     title="Bug hunt",
     part=1,
     teaches="How to read what the grader says: a named mistake, a pattern, a stray access, a race.",
-    practice="On a GPU NVIDIA's compute-sanitizer finds such bugs; its tools are memcheck, initcheck, "
-    "racecheck and synccheck.",
+    practice="On a GPU compute-sanitizer finds such bugs, by memcheck, initcheck, racecheck and synccheck.",
     lines=4,
     repair=True,
     kernels=(

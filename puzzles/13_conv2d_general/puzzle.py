@@ -6,7 +6,7 @@ import numpy as np
 
 from backwarp.course import Case, Gradient, Mistake, Puzzle, mistakes_in
 from backwarp.course import convolutions as passes
-from backwarp.course.conv_cases import ints, output_sizes, own_sizes, size
+from backwarp.course.conv_cases import ALONE, ints, output_sizes, own_sizes, size
 from backwarp.course.sizes import by_hand, gradient_check, integers, one_thread_each, with_inputs
 
 FORWARD, INPUT = "conv2d_forward", "conv2d_backward_input"
@@ -62,33 +62,18 @@ PUZZLE = Puzzle(
             weights=range(1, 10),
             bias=[0],
         ),
-        Case("stride_alone", size(2, 3, 9, 7, 4, 3, 2, stride=(2, 3)), "rows by 2, columns by 3"),
-        Case("padding_alone", size(2, 3, 4, 6, 2, 3, 2, pad=(1, 2)), "1 row, 2 columns of zeros"),
-        Case("dilation_alone", size(2, 2, 8, 9, 3, 3, 3, dilation=(2, 3)), "gaps of 1 and of 2"),
-        Case(
-            "all_asymmetric",
-            size(2, 3, 9, 8, 4, 3, 2, stride=(2, 3), pad=(2, 1), dilation=(3, 2)),
-            "every parameter differs between rows and columns",
-        ),
+        *ALONE,
         Case("filter_1x1_stride_2", size(2, 3, 6, 5, 4, 1, 1, stride=(2, 2)), "most inputs are never read"),
         Case("stride_larger_than_filter", size(2, 1, 9, 8, 1, 2, 2, stride=(3, 4)), "gaps between windows"),
         Case("remainder_rows", size(2, 3, 10, 8, 4, 3, 3, stride=(2, 2)), "the last row is never read"),
-        Case(
-            "padding_covers_the_filter",
-            size(2, 2, 3, 4, 3, 2, 2, stride=(1, 2), pad=(2, 3)),
-            "at the border, all taps lie on zeros",
-        ),
+        Case("padding_covers_the_filter", size(2, 2, 3, 4, 3, 2, 2, stride=(1, 2), pad=(2, 3)), "zeros only"),
         Case("output_1x1", size(3, 2, 5, 7, 3, 3, 3, dilation=(2, 3)), "the filter covers the image"),
         gradient_check(
             "conv_general_numerical_gradient_check",
             size(2, 2, 5, 6, 3, 3, 2, stride=(2, 1), pad=(1, 1), dilation=(1, 2)),
         ),
         integers(size(2, 3, 7, 10, 3, 2, 3, stride=(2, 1), pad=(1, 2), dilation=(1, 3))),
-        Case(
-            "resnet_block",
-            size(2, 5, 14, 14, 6, 3, 3, stride=(2, 2), pad=(1, 1)),
-            "the usual 3 x 3, stride 2, padding 1; several blocks",
-        ),
+        Case("resnet_block", size(2, 5, 14, 14, 6, 3, 3, stride=(2, 2), pad=(1, 1)), "3 x 3, stride 2"),
         own_sizes(threads=(30, 90)),
     ),
     mistakes=MISTAKES,

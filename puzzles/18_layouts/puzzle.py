@@ -150,8 +150,7 @@ PUZZLE = Puzzle(
             kernels=(BLOCKS,),
             below=768,
             hint=3,
-            says="One request moves one float for each lane; with float4 it moves four, and a quarter of "
-            "them is enough.",
+            says="A request moves one float for each lane; with float4 it moves four: a quarter is enough.",
         ),
         # blocks next to each other on one side are apart on the other: there a sector is moved for 16 bytes
         *Gate.limits(BLOCKS, global_bytes=lambda d: 1.05 * 12 * d["batch"] * d["rows"] * d["columns"]),

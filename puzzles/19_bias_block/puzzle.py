@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from backwarp.course import Case, Gate, Gradient, Launch, Mistake, Puzzle
+from backwarp.course.conv_cases import COUNTED_BIAS
 from backwarp.course.convolutions import backward_bias, loads_of_gradient, loss_of_bias
 from backwarp.course.mistakes import slow
-from backwarp.course.sizes import by_hand, drawn, gradient_check, integers, own_sizes
+from backwarp.course.sizes import by_hand, gradient_check, integers, own_sizes
 
 BIAS = "conv2d_backward_bias"
 FILL = "part[tid] = sum;\n    __syncthreads();"
@@ -117,12 +118,7 @@ PUZZLE = Puzzle(
         Case("largest_block", dict(batch=2, C_out=2, H_out=24, W_out=24, threads=1024)),
         Case("lenet_conv1", dict(batch=2, C_out=6, H_out=24, W_out=24), "LeNet's first layer"),
         own_sizes(batch=(257, 300), C_out=(2, 7), H_out=(2, 5), W_out=(2, 5), threads=(20, 140)),
-        Case(
-            "counted",
-            dict(batch=4, C_out=32, H_out=8, W_out=16),
-            "the case of the gates",
-            again=drawn(batch=(5, 7), C_out=(33, 47), H_out=(12, 20, 4), W_out=(24, 40, 8)),
-        ),
+        COUNTED_BIAS,
     ),
     mistakes=MISTAKES,
     gates=(
@@ -151,8 +147,7 @@ PUZZLE = Puzzle(
             "shared_load_requests",
             lambda d: 40 * d["C_out"],
             hint=3,
-            says="One thread that adds up all parts leaves the others idle: add in pairs, all pairs at the "
-            "same time.",
+            says="One thread that adds up all parts leaves the others idle: add pairs, all at the same time.",
         ),
         # additions as with puzzle 20's shuffles, in every warp and twice; two barriers for each step of the tree
         *Gate.limits(

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from backwarp.course import Case, Gate, Gradient, Launch, Mistake, Puzzle
+from backwarp.course.conv_cases import COUNTED_BIAS
 from backwarp.course.convolutions import backward_bias, loads_of_gradient, loss_of_bias
 from backwarp.course.mistakes import slow
-from backwarp.course.sizes import by_hand, drawn, gradient_check, integers, own_sizes
+from backwarp.course.sizes import by_hand, gradient_check, integers, own_sizes
 
 BIAS = "conv2d_backward_bias"
 START = "int k = blockIdx.x;\n    int warp = threadIdx.x / 32, lane = threadIdx.x % 32;"
@@ -102,8 +103,7 @@ PUZZLE = Puzzle(
     title="Gradient of the bias, with warp shuffles",
     part=3,
     teaches="How the lanes of a warp add up their numbers without shared memory and without a barrier.",
-    practice="CUB has this as WarpReduce and BlockReduce; PyTorch's block reductions are built from warp "
-    "shuffles as well.",
+    practice="CUB has this as WarpReduce and BlockReduce; PyTorch's block reductions use warp shuffles too.",
     lines=20,
     kernels=(backward_bias(BIAS, lambda d, t: Launch(grid=d["C_out"], block=d["threads"])),),
     dims=lambda d: {"threads": 256, **d},
@@ -125,12 +125,7 @@ PUZZLE = Puzzle(
         Case("largest_block", dict(batch=2, C_out=2, H_out=24, W_out=24, threads=1024), "32 warps"),
         Case("lenet_conv1", dict(batch=2, C_out=6, H_out=24, W_out=24), "LeNet's first layer"),
         own_sizes(batch=(257, 300), C_out=(2, 7), H_out=(2, 5), W_out=(2, 5), threads=(32, 160, 32)),
-        Case(
-            "counted",
-            dict(batch=4, C_out=32, H_out=8, W_out=16),
-            "the case of the gates",
-            again=drawn(batch=(5, 7), C_out=(33, 47), H_out=(12, 20, 4), W_out=(24, 40, 8)),
-        ),
+        COUNTED_BIAS,
     ),
     mistakes=MISTAKES,
     gates=(

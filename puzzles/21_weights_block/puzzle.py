@@ -121,8 +121,7 @@ PUZZLE = Puzzle(
             "global_requests",
             lambda d: 1.1 * loads(d) + d["weights"],
             hint=2,
-            says="Every product needs one element of each array; read neighbours together, and no element "
-            "twice.",
+            says="Every product needs one element of each array; read neighbours together, and none twice.",
         ),
         Gate(
             "barriers",

@@ -237,8 +237,7 @@ PUZZLE = Puzzle(
             kernels=(PARTIAL,),
             below=4800,
             hint=2,
-            says="An element of grad_output is needed for all F weights of the row: read it once, and keep F "
-            "sums.",
+            says="An element of grad_output is needed for all F weights of a row: read it once, keep F sums.",
         ),
         Gate(
             "global_bytes",
@@ -246,8 +245,7 @@ PUZZLE = Puzzle(
             kernels=(PARTIAL,),
             below=796_032,
             hint=2,
-            says="Read grad_output once for the F weights of the row, and let neighbouring threads read "
-            "neighbouring elements.",
+            says="Read grad_output once for F weights; let neighbouring threads read neighbouring elements.",
         ),
         Gate(
             "local_bytes",

@@ -65,8 +65,7 @@ MISTAKES = (
         Mistake(
             "first to last",
             ("if (sector != last) count++;", "count = sector - start[idx] / 8 + 1;"),
-            says="Sectors that lie between two lanes and that no lane touches are counted: they are not "
-            "moved.",
+            says="Sectors between two lanes that no lane touches are counted: they are not moved.",
         ),
         Mistake("31 lanes", ("32; lane", "31; lane"), says="A warp of 31 lanes is counted; it has 32."),
     ),

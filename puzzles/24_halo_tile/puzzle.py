@@ -55,8 +55,7 @@ MISTAKES = (
     Mistake(
         "first tile again",
         ("top + i) * W + left", "i) * W"),
-        says="Every block copies the upper left part of the image: the block's first row and column are "
-        "missing.",
+        says="Every block copies the upper left part of the image: its own first row and column are missing.",
         hint=2,
     ),
 )

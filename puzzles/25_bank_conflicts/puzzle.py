@@ -52,8 +52,7 @@ MISTAKES = (
     Mistake(
         "block not turned",
         (("place = blockIdx.y", "place = blockIdx.x"), ("x * TILE + i", "y * TILE + i")),
-        says="Every tile is transposed, but stays where it was: for the output, the block's x and y must be "
-        "swapped.",
+        says="Every tile is transposed but stays where it was: in the output, swap the block's x and y.",
         hint=2,
     ),
 )

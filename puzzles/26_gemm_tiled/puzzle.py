@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from backwarp.reference import dense
-
-from backwarp.course import Case, Gate, In, Kernel, Launch, Mistake, Out, Puzzle, ceil_div
+from backwarp.course import Case, Gate, Launch, Mistake, Puzzle, ceil_div
+from backwarp.course.convolutions import matmul
 from backwarp.course.mistakes import slow
-from backwarp.course.sizes import Ints, drawn, integers, own_sizes, with_inputs
+from backwarp.course.sizes import drawn, integers, own_sizes, with_inputs
 from backwarp.course.tile_limits import tile_limits
 
 KERNEL = "matmul"
@@ -73,13 +72,11 @@ PUZZLE = Puzzle(
     practice="This is the example of the chapter on shared memory in NVIDIA's CUDA C++ Programming Guide.",
     lines=16,
     kernels=(
-        Kernel(
+        matmul(
             KERNEL,
-            params=(In("A", m="M", k="K"), In("B", k="K", n="N"), Out("C", m="M", n="N"), *Ints("M N K")),
-            launch=lambda d, t: Launch(
+            lambda d, t: Launch(
                 grid=(ceil_div(d["N"], t["TILE"]), ceil_div(d["M"], t["TILE"])), block=(t["TILE"], t["TILE"])
             ),
-            reference=lambda a, d: dense.matmul(a["A"], a["B"]),
         ),
     ),
     bench=dict(M=4096, N=4096, K=4096),

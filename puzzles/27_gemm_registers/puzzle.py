@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from backwarp.reference import dense
-
-from backwarp.course import Case, Gate, In, Kernel, Launch, Mistake, Out, Puzzle, ceil_div
-from backwarp.course.mistakes import slow
-from backwarp.course.sizes import Ints, drawn, integers, own_sizes, with_inputs
+from backwarp.course import Case, Gate, Launch, Mistake, Puzzle, ceil_div
+from backwarp.course.convolutions import matmul
+from backwarp.course.mistakes import mistakes_in, slow
+from backwarp.course.sizes import drawn, integers, own_sizes, with_inputs
 
 KERNEL = "matmul"
 ONE_READ = """if (columns % 4 == 0) {
@@ -47,13 +46,6 @@ ROW_OF_SUMS = """for (int i = 0; i < TM; i++) {
 
 MISTAKES = (
     slow(
-        "an element per thread, as in puzzle 26",
-        "for (int k = 0; k < 16; k++) all += as[y][k] * bs[k][x];",
-        ("constexpr int THREADS", PUZZLE_26 + "constexpr int THREADS"),
-        *sized(BM=16, BN=16, TM=1, TN=1),
-        *SHORT,
-    ),
-    slow(
         "blocks of 32 x 32",
         "v = *reinterpret_cast<const float4*>(p);",
         ("BM = 64;", "BM = 32;"),
@@ -63,24 +55,31 @@ MISTAKES = (
         ("for (int i = t; i < BM", '_Pragma("unroll 1") for (int i = t; i < BM'),
         ("for (int i = t; i < BK", '_Pragma("unroll 1") for (int i = t; i < BK'),
     ),
-    slow(
-        "sums indexed at run time",
-        "4,784,128 bytes of local memory",
-        (ROW_OF_SUMS, "#pragma unroll 1\n            " + ROW_OF_SUMS),
-        *SHORT,
-    ),
-    slow("tile of A not padded", "a[k][m] = v.x", ("BK][BM + 4", "BK][BM"), *SHORT),
-    Mistake(
-        "aligned or not",
-        ((ONE_READ, "columns % 4 == 0", "column + 3 < columns"), *SHORT),
-        expect="misaligned",
-    ),
-    Mistake("tile of A padded by one", (("4], b[BK", "1], b[BK"), *SHORT), expect="misaligned"),
-    Mistake(
-        "left missing",
-        (("left + n", "n"), *SHORT),
-        says="Every block uses the first columns of B: the block's first column is missing where B is read.",
-        hint=2,
+    *mistakes_in(
+        "",
+        slow(
+            "an element per thread, as in puzzle 26",
+            "for (int k = 0; k < 16; k++) all += as[y][k] * bs[k][x];",
+            ("constexpr int THREADS", PUZZLE_26 + "constexpr int THREADS"),
+            *sized(BM=16, BN=16, TM=1, TN=1),
+        ),
+        slow(
+            "sums indexed at run time",
+            "4,784,128 bytes of local memory",
+            (ROW_OF_SUMS, "#pragma unroll 1\n            " + ROW_OF_SUMS),
+        ),
+        slow("tile of A not padded", "a[k][m] = v.x", ("BK][BM + 4", "BK][BM")),
+        Mistake(
+            "aligned or not", (ONE_READ, "columns % 4 == 0", "column + 3 < columns"), expect="misaligned"
+        ),
+        Mistake("tile of A padded by one", ("4], b[BK", "1], b[BK"), expect="misaligned"),
+        Mistake(
+            "left missing",
+            ("left + n", "n"),
+            says="Every block uses the first columns of B: the block's first column is missing where B is read.",
+            hint=2,
+        ),
+        also=SHORT,
     ),
 )
 
@@ -98,14 +97,12 @@ PUZZLE = Puzzle(
     practice="CUTLASS has the same levels and one between them: tiles for a block, for a warp, for a thread.",
     lines=60,
     kernels=(
-        Kernel(
+        matmul(
             KERNEL,
-            params=(In("A", m="M", k="K"), In("B", k="K", n="N"), Out("C", m="M", n="N"), *Ints("M N K")),
-            launch=lambda d, t: Launch(
+            lambda d, t: Launch(
                 grid=(ceil_div(d["N"], t["BN"]), ceil_div(d["M"], t["BM"])),
                 block=(t["BN"] // t["TN"], t["BM"] // t["TM"]),
             ),
-            reference=lambda a, d: dense.matmul(a["A"], a["B"]),
         ),
     ),
     bench=dict(M=4096, N=4096, K=4096),

@@ -7,6 +7,8 @@ from backwarp.reference import conv
 
 from backwarp.course import Case, Gate, In, Kernel, Out, Puzzle
 from backwarp.course.conv_cases import (
+    ALONE_IN_COLUMNS,
+    COUNTED_COLUMNS,
     MATRIX,
     as_columns,
     column_case,
@@ -86,24 +88,10 @@ PUZZLE = Puzzle(
         Case("one_position", column_case(2, 3, 4, 3, 4, 3), "the filter as large as the image"),
         Case("one_channel", column_case(3, 1, 6, 5, 3, 2, pad=(1, 1)), "a row is just a tap"),
         integers(column_case(2, 3, 7, 5, 3, 2), "exact numbers"),
-        Case("stride_alone", column_case(2, 3, 9, 7, 3, 2, stride=(2, 3)), "rows by 2, columns by 3"),
-        Case("padding_alone", column_case(2, 3, 4, 6, 3, 2, pad=(1, 2)), "1 row, 2 columns of zeros"),
-        Case("dilation_alone", column_case(2, 2, 8, 9, 3, 3, dilation=(2, 3)), "gaps of 1 and of 2"),
-        Case(
-            "all_asymmetric",
-            column_case(2, 3, 9, 8, 3, 2, stride=(2, 3), pad=(2, 1), dilation=(3, 2)),
-            "every parameter differs between rows and columns",
-        ),
+        *ALONE_IN_COLUMNS,
         Case("padding_wider_than_filter", column_case(1, 2, 3, 4, 2, 2, pad=(3, 2)), "patches of zeros only"),
         own_sizes(threads=(30, 90)),
-        Case(
-            "counted",
-            column_case(2, 16, 8, 8, 3, 3, pad=(1, 1)),
-            "144 x 128 elements from 16 x 128 pixels; this one is counted",
-            again=lambda pick: column_case(
-                3, pick(9, 13), 4 * pick(3, 4), 16, 5, S := pick(5, 7, 2), pad=(2, S // 2)
-            ),
-        ),
+        COUNTED_COLUMNS,
     ),
     mistakes=MISTAKES,
     gates=(

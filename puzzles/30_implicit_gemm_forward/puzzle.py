@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from backwarp.course import Case, Gate, Mistake, Puzzle
-from backwarp.course.conv_cases import column_sizes, ints, own_sizes, size
+from backwarp.course.conv_cases import ALONE, COUNTED_IN_TILES, column_sizes, ints, own_sizes, size
 from backwarp.course.convolutions import forward
 from backwarp.course.mistakes import slow
 from backwarp.course.sizes import integers, with_inputs
@@ -52,8 +52,7 @@ MISTAKES = (
     Mistake(
         "blocks exchanged",
         (("y * TILE", "x * TILE"), ("x * TILE + x", "y * TILE + x")),
-        says="Block (x, y) computes the tile of block (y, x): x counts the tiles of positions, y those of "
-        "filters.",
+        says="Block (x, y) computes the tile of (y, x): x counts the tiles of positions, y those of filters.",
     ),
 )
 
@@ -82,22 +81,10 @@ PUZZLE = Puzzle(
         Case("drawn", size(1, 2, 4, 6, 5, 2, 3), "drawn in the lesson, with tiles of 4 x 4"),
         integers(size(2, 3, 7, 5, 4, 3, 2)),
         Case("full_tiles", size(2, 4, 5, 5, 16, 2, 2), "nothing to guard: 16 x 16 times 16 x 32"),
-        Case("stride_alone", size(2, 3, 9, 7, 4, 3, 2, stride=(2, 3)), "rows by 2, columns by 3"),
-        Case("padding_alone", size(2, 3, 4, 6, 2, 3, 2, pad=(1, 2)), "1 row, 2 columns of zeros"),
-        Case("dilation_alone", size(2, 2, 8, 9, 3, 3, 3, dilation=(2, 3)), "gaps of 1 and of 2"),
-        Case(
-            "all_asymmetric",
-            size(2, 3, 9, 8, 4, 3, 2, stride=(2, 3), pad=(2, 1), dilation=(3, 2)),
-            "every parameter differs between rows and columns",
-        ),
+        *ALONE,
         Case("nothing_divides", size(1, 5, 7, 6, 17, 3, 3, pad=(1, 1)), "17 filters, 45 rows, 42 positions"),
         own_sizes(C_out=(2, 20)),
-        Case(
-            "counted",
-            size(1, 16, 8, 8, 32, 3, 3, pad=(1, 1)),
-            "2 x 4 blocks, 9 pairs of tiles; this one is counted",
-            again=lambda pick: size(2, pick(7, 10), 4, 16, 64, 5, S := pick(5, 7, 2), pad=(2, S // 2)),
-        ),
+        COUNTED_IN_TILES,
     ),
     mistakes=MISTAKES,
     gates=(

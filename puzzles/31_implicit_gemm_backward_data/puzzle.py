@@ -78,8 +78,7 @@ MISTAKES = mistakes_in(
     Mistake(
         "rows of a class rounded down",
         (("class_h + stride_h - 1", "class_h"), ("class_w + stride_w - 1", "class_w")),
-        says="The last row or column of some classes is missing: their numbers, (H - class_h) / stride_h, "
-        "must be rounded up.",
+        says="The last row or column of some class is missing: (H - class_h) / stride_h must be rounded up.",
     ),
     Mistake(
         "tail missing",
@@ -105,8 +104,7 @@ def costs(kernel, case, below):
             flops,
             kernels=(kernel,),
             below=below[0],
-            says="The zeros between the steps of the stride need no products: let every class loop over its "
-            "own taps only.",
+            says="Zeros between steps of the stride need no products: let each class loop over its own taps.",
         ),
         Gate(
             "global_bytes",
@@ -129,8 +127,7 @@ PUZZLE = Puzzle(
     title="Gradient of the input as implicit matrix products",
     part=4,
     teaches="How a stride splits one product with many zeros into several dense ones.",
-    practice="CUTLASS has a strided dgrad as well, which leaves out the products with the zeros that a "
-    "stride makes.",
+    practice="CUTLASS has a strided dgrad as well, without the products with the zeros that a stride makes.",
     lines=73,
     kernels=(
         backward_input(KERNEL, launch, [p for p in ints() if not p.name.startswith("dilation")]),

@@ -77,8 +77,7 @@ MISTAKES = (
         Mistake(
             "stretch not cut at the end of the split",
             (("last && k", "positions && k"), ("i < last", "i < positions")),
-            says="The last stretch of a split goes on with positions of the next one: past the split's end "
-            "the tiles hold 0.",
+            says="The last stretch of a split goes on in the next one: past its end the tiles hold 0.",
             hint=2,
         ),
     ),
@@ -178,7 +177,7 @@ PUZZLE = Puzzle(
         Case(
             "filter_1x1_stride_2",
             size(2, 17, 7, 9, 3, 1, 1, stride=(2, 2), splits=1),
-            "one split; one column more than a tile",
+            "one split, 17 columns",
         ),
         Case("one_channel_wide", size(3, 1, 5, 8, 17, 3, 5, pad=(0, 2)), "17 rows, 15 columns; W > H"),
         gradient_check(

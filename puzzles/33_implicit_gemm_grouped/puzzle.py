@@ -158,8 +158,7 @@ PUZZLE = Puzzle(
     title="Gradient of the weights in groups, and depthwise",
     part=4,
     teaches="How one launch multiplies the matrices of all groups, and what to do where tiles are too large.",
-    practice="cuDNN computes all groups of a convolution in one call as well: the number of groups belongs "
-    "to its description.",
+    practice="cuDNN computes all groups in one call as well: their number belongs to its description.",
     lines=62,
     kernels=(
         backward_weights(GROUPED, grouped_launch, ints("groups")),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from backwarp.course import Case, Gate, Mistake, Puzzle
-from backwarp.course.conv_cases import column_sizes, ints, own_sizes, size
+from backwarp.course.conv_cases import COUNTED_IN_TILES, column_sizes, ints, own_sizes, size
 from backwarp.course.convolutions import forward
 from backwarp.course.mistakes import mistakes_in, slow
 from backwarp.course.sizes import integers, with_inputs
@@ -82,8 +82,7 @@ MISTAKES = mistakes_in(
     Mistake(
         "pipeline not emptied",
         ("step < steps", "step + STAGES - 1 < steps"),
-        says="The last STAGES - 1 pairs of tiles are copied but never multiplied: go on until the pipeline "
-        "is empty.",
+        says="The last STAGES - 1 pairs are copied but never multiplied: go on until the pipeline is empty.",
         hint=2,
     ),
     also=((PRODUCTS, '_Pragma("unroll 1") ' + PRODUCTS),),
@@ -123,12 +122,7 @@ PUZZLE = Puzzle(
         Case("nothing_divides", size(1, 5, 7, 6, 17, 3, 3, pad=(1, 1)), "17 filters, 45 rows, 42 positions"),
         Case("many_steps", size(1, 9, 5, 4, 3, 5, 3), "135 rows: 9 steps"),
         own_sizes(C_out=(2, 20)),
-        Case(
-            "counted",
-            size(1, 16, 8, 8, 32, 3, 3, pad=(1, 1)),
-            "2 x 4 blocks, 9 steps, as in puzzle 30; this one is counted",
-            again=lambda pick: size(2, pick(7, 10), 4, 16, 64, 5, S := pick(5, 7, 2), pad=(2, S // 2)),
-        ),
+        COUNTED_IN_TILES,
     ),
     mistakes=MISTAKES,
     gates=(

@@ -83,8 +83,7 @@ MISTAKES = (
         Mistake(
             "not rounded",
             (("x[e] = to_tf32", "x[e] = __float_as_uint"), ("= to_tf32", "= __float_as_uint")),
-            says="The numbers are cut off after 10 bits, not rounded: mma.sync ignores the rest of a float. "
-            "Use to_tf32.",
+            says="Numbers are cut off after 10 bits, not rounded: mma.sync ignores the rest. Use to_tf32.",
         ),
         Mistake(
             "scalar products of floats",
@@ -96,8 +95,7 @@ MISTAKES = (
         Mistake(
             "registers 1 and 2 exchanged",
             (("e % 2 * 8][k + t + e / 2", "e / 2 * 8][k + t + e % 2")),
-            says="Registers 1 and 2 of A are swapped: register 1 is 8 rows further down, register 2 is 4 "
-            "steps further on.",
+            says="Registers 1 and 2 of A are swapped: 1 is 8 rows further down, 2 is 4 steps further on.",
             hint=2,
         ),
         also=SHORT[TF32],
@@ -124,8 +122,7 @@ PUZZLE = Puzzle(
     title="Tensor cores",
     part=4,
     teaches="How the lanes of a warp hold matrices between them and multiply them with one instruction.",
-    practice="CUTLASS issues the same mma.sync on Ampere, and loads its fragments with ldmatrix from "
-    "swizzled tiles.",
+    practice="CUTLASS issues this mma.sync on Ampere, and loads fragments by ldmatrix from swizzled tiles.",
     lines=29,
     kernels=(
         Kernel(

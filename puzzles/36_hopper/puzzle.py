@@ -104,8 +104,7 @@ MISTAKES = (
         Mistake(
             "row of the window before its column",
             ("q * stride - pad, p * stride - pad", "p * stride - pad, q * stride - pad"),
-            says="The coordinates of the window are exchanged: the innermost axis comes first, so that of q, "
-            "then that of p.",
+            says="The window's coordinates are exchanged: the innermost axis comes first, q's, then p's.",
         ),
         Mistake(
             "channels last in the filters",

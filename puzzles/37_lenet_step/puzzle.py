@@ -76,8 +76,7 @@ MISTAKES = (
         Mistake(
             "fc2 takes the gradient behind relu4",
             ("grad_fc2,", "grad_relu4,"),
-            says="It is computed from the gradient of the ReLU's output, which has not gone back through the "
-            "ReLU yet.",
+            says="It is computed from the gradient of the ReLU's output, not taken back through the ReLU.",
             hint=3,
             computes=relu_not_passed,
         ),
@@ -89,16 +88,14 @@ MISTAKES = (
         Mistake(
             "relu4 masked by its gradient",
             ("fc2, net.grad_fc2", "grad_relu4, net.grad_fc2"),
-            says="The gradient passes where it is positive itself; it must pass where the ReLU's input was "
-            "positive.",
+            says="It passes where the gradient is positive; it must pass where the ReLU's input was.",
             hint=2,
             computes=mask_from_gradient,
         ),
         Mistake(
             "weights of fc2 with fc1",
             ("grad_fc2, net.relu3", "grad_fc2, net.fc1"),
-            says="The layer's input is taken from before the ReLU: use what the layer read in the forward "
-            "pass.",
+            says="The layer's input is taken from before the ReLU: use what the layer read going forward.",
             hint=2,
             computes=input_before_relu,
         ),

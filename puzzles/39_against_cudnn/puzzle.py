@@ -93,8 +93,7 @@ MISTAKES = (
         Mistake(
             "not rounded",
             (("for (int e = 0; e < 4; e++) a[m][e] = to_tf32(__uint_as_float(a[m][e]));", ""), (ROUND_B, "")),
-            says="The numbers are cut off after 10 bits, not rounded: mma.sync ignores the rest of a float. "
-            "Use to_tf32.",
+            says="Numbers are cut off after 10 bits, not rounded: mma.sync ignores the rest. Use to_tf32.",
             hint=3,
         ),
         Mistake(

@@ -156,8 +156,7 @@ PUZZLE = Puzzle(
     title="Your own layers in PyTorch",
     part=6,
     teaches="What PyTorch has to know about a kernel: its signature, its shapes, its gradient.",
-    practice="Libraries of kernels, written in CUDA or in Triton, are registered with PyTorch in the same "
-    "three ways.",
+    practice="Libraries of kernels, in CUDA or Triton, are registered with PyTorch in the same three ways.",
     lines=80,
     kernels=(),
     program=Program(

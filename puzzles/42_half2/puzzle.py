@@ -6,7 +6,7 @@ from backwarp.reference import conv, half
 
 from backwarp.course import Case, Float, Gate, Gradient, In, InOut, Int, Kernel, Launch, Out, Puzzle, ceil_div
 from backwarp.course.mistakes import Mistake, mistakes_in, slow
-from backwarp.course.sizes import Ints, gradient_check, integers, own_sizes, with_inputs
+from backwarp.course.sizes import Ints, drawn, gradient_check, integers, own_sizes, with_inputs
 
 SCALE, BACKWARD = "scale_to_half", "conv2d_backward_weights_half2"
 COUNTED = "half_lenet_conv1"
@@ -94,6 +94,8 @@ def steps(d):
     """Of all warps of the second kernel: one for 32 pairs of positions."""
     return pairs_of_channels(d) * ceil_div(d["batch"] * d["H_out"] * ceil_div(d["W_out"], 2), 32)
 
+
+SIZES = drawn(n=(1000, 9000), batch=(2, 4), C_in=(1, 3), H=(8, 24), W=(8, 24), C_out=(2, 5))
 
 PUZZLE = Puzzle(
     title="Packed halves",
@@ -200,17 +202,7 @@ PUZZLE = Puzzle(
             special=True,
             grad=[1] * 256 + [-32_760],
         ),
-        own_sizes(
-            lambda pick: dict(
-                scale=2 ** pick(3, 9),
-                n=pick(1000, 9000),
-                batch=pick(2, 4),
-                C_in=pick(1, 3),
-                H=pick(8, 24),
-                W=pick(8, 24),
-                C_out=pick(2, 5),
-            )
-        ),
+        own_sizes(lambda pick: {"scale": 2 ** pick(3, 9), **SIZES(pick)}),
         Case(
             COUNTED,
             dict(scale=1024, n=8192, batch=16, C_in=1, H=28, W=28, C_out=6),

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from backwarp.reference import dense
-
-from backwarp.course import Case, Gate, In, Kernel, Launch, Out, Puzzle, ceil_div
+from backwarp.course import Case, Gate, Launch, Puzzle, ceil_div
+from backwarp.course.convolutions import matmul
 from backwarp.course.mistakes import slow
-from backwarp.course.sizes import Ints, by_hand, integers, own_sizes
+from backwarp.course.sizes import by_hand, integers, own_sizes
 from backwarp.devices.nvrtc.ptxas import Resources, occupancy
 
 CONV2, WEIGHTS, INPUT = "conv2_forward", "fc1_weights", "fc1_input"
@@ -100,14 +99,12 @@ PUZZLE = Puzzle(
     practice="Triton's autotuner and CUTLASS's profiler time such lists of constants; what cannot fit is left out before.",
     lines=27,
     kernels=(
-        Kernel(
+        matmul(
             "matmul",
-            params=(In("A", m="M", k="K"), In("B", k="K", n="N"), Out("C", m="M", n="N"), *Ints("M N K")),
-            launch=lambda d, t: Launch(
+            lambda d, t: Launch(
                 (ceil_div(d["N"], t["BN"]), ceil_div(d["M"], t["BM"])),
                 t["BM"] // t["TM"] * (t["BN"] // t["TN"]),
             ),
-            reference=lambda a, d: dense.matmul(a["A"], a["B"]),
         ),
     ),
     cases=(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from backwarp.course import Case, Mistake, Program, Puzzle, mistakes_in
 from backwarp.course.mistakes import slow
-from backwarp.course.sizes import drawn
+from backwarp.course.sizes import by_hand, drawn
 from backwarp.streams.checks import check_streams, launches_on
 from backwarp.streams.machine import REQUESTS
 
@@ -90,11 +90,7 @@ PUZZLE = Puzzle(
         driver="backwarp.streams.driver",
     ),
     cases=(
-        Case(
-            "three_chunks",
-            dict(batch=6, chunk=2, C_in=1, H=3, W=3, C_out=1, F=2),
-            "done by hand in the lesson",
-        ),
+        by_hand("three_chunks", dict(batch=6, chunk=2, C_in=1, H=3, W=3, C_out=1, F=2)),
         Case("one_chunk", dict(batch=2, chunk=5, C_in=2, H=4, W=5, C_out=3, F=2), "smaller than a chunk"),
         Case("image_by_image", dict(batch=5, chunk=1, C_in=2, H=5, W=4, C_out=3, F=3)),
         Case(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -38,6 +39,31 @@ def size(
 def square(batch: int, C_in: int, H: int, W: int, C_out: int, F: int, **more: int) -> dict[str, int]:
     """The dims of a case with filters of F x F."""
     return dict(batch=batch, C_in=C_in, H=H, W=W, C_out=C_out, F=F, **more)
+
+
+#: each option alone, then all together
+ALONE = (
+    Case("stride_alone", size(2, 3, 9, 7, 4, 3, 2, stride=(2, 3)), "rows by 2, columns by 3"),
+    Case("padding_alone", size(2, 3, 4, 6, 2, 3, 2, pad=(1, 2)), "1 row, 2 columns of zeros"),
+    Case("dilation_alone", size(2, 2, 8, 9, 3, 3, 3, dilation=(2, 3)), "gaps of 1 and of 2"),
+    Case(
+        "all_asymmetric",
+        size(2, 3, 9, 8, 4, 3, 2, stride=(2, 3), pad=(2, 1), dilation=(3, 2)),
+        "no two parameters of rows and columns agree",
+    ),
+)
+COUNTED_IN_TILES = Case(
+    "counted",
+    size(1, 16, 8, 8, 32, 3, 3, pad=(1, 1)),
+    "2 x 4 blocks, 9 pairs of tiles; this one is counted",
+    again=lambda pick: size(2, pick(7, 10), 4, 16, 64, 5, S := pick(5, 7, 2), pad=(2, S // 2)),
+)
+COUNTED_BIAS = Case(
+    "counted",
+    dict(batch=4, C_out=32, H_out=8, W_out=16),
+    "the case of the gates",
+    again=drawn(batch=(5, 7), C_out=(33, 47), H_out=(12, 20, 4), W_out=(24, 40, 8)),
+)
 
 
 def ints(*more: str) -> tuple[Scalar, ...]:
@@ -101,6 +127,19 @@ def shape(d: Mapping[str, int], *axes: str) -> tuple[int, ...]:
 def column_case(batch: int, C_in: int, H: int, W: int, R: int, S: int, **more: Pair) -> dict[str, int]:
     """The dims of a case without filters: `size` without C_out."""
     return {name: n for name, n in size(batch, C_in, H, W, 0, R, S, **more).items() if name != "C_out"}
+
+
+ALONE_IN_COLUMNS = tuple(
+    replace(case, dims={name: n for name, n in case.dims.items() if name != "C_out"}) for case in ALONE
+)
+COUNTED_COLUMNS = Case(
+    "counted",
+    column_case(2, 16, 8, 8, 3, 3, pad=(1, 1)),
+    "144 x 128 elements, and 16 x 128 pixels; this one is counted",
+    again=lambda pick: column_case(
+        3, pick(9, 13), 4 * pick(3, 4), 16, 5, S := pick(5, 7, 2), pad=(2, S // 2)
+    ),
+)
 
 
 def column_ints() -> tuple[Scalar, ...]:

@@ -1,4 +1,4 @@
-"""The kernels of a convolution's passes as several puzzles declare them: arrays, references, and losses for their gradients.
+"""The kernels of a convolution's passes, and a product, as several puzzles declare them: arrays, references, and losses for their gradients.
 
 Their scalar parameters say the rest: filters of F x F or R x S, and whether there are groups.
 """
@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from backwarp.reference import conv
+from backwarp.reference import conv, dense
 
 from .conv_cases import options, shape
 from .declare import In, Kernel, Launch, Out, Scalar
@@ -107,3 +107,9 @@ def loss_of_bias(bias: np.ndarray, a: Arrays, d: dict[str, int]) -> float:
 def loads_of_gradient(d: dict[str, int]) -> float:
     """Requests that bring every element of grad_output once, a float for each lane."""
     return d["batch"] * d["C_out"] * d["H_out"] * d["W_out"] / 32
+
+
+def matmul(name: str, launch: Start) -> Kernel:
+    """C [m, n] from A [m, k] and B [k, n]."""
+    arrays = In("A", m="M", k="K"), In("B", k="K", n="N"), Out("C", m="M", n="N")
+    return Kernel(name, (*arrays, *Ints("M N K")), launch, lambda a, d: dense.matmul(a["A"], a["B"]))

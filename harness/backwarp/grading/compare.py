@@ -29,10 +29,7 @@ NUMBERED = 100  # the values of outputs up to this many elements are kept as wel
 
 @dataclass(frozen=True)
 class Expected:
-    """What one output array should hold: float64 values and the allowed error per element.
-
-    special: see Case.
-    """
+    """What one output array should hold: float64 values and the allowed error per element. special: see Case."""
 
     array: Array
     values: np.ndarray
@@ -172,8 +169,7 @@ def finite_differences(
 def compare(
     target: Expected, got: np.ndarray, before: np.ndarray | None = None, written: np.ndarray | None = None
 ) -> Mismatch | None:
-    """None if every element is right. before: the array before the kernel ran (poison). written: see
-    `untouched`."""
+    """None if every element is right. before: the array before the kernel ran (poison). written: see `untouched`."""
     wrong = ~target.right(got)
     if not target.special and not wrong.any():
         return None
@@ -257,8 +253,7 @@ def axis_index(letters: str, index: tuple[int, ...]) -> str:
 
 
 def pattern(wrong: np.ndarray, letters: str) -> str:
-    """Which elements differ, if a short exact statement exists: "exactly the elements with s=2 (the
-    last)"."""
+    """Which elements differ, if a short exact statement exists: "exactly the elements with s=2 (the last)"."""
     if wrong.size == 1:
         return ""
     if wrong.all():

@@ -19,10 +19,7 @@ CAUSES = "before its value is set", "has no effect", "assignment", "missing retu
 def compile_error(
     error: CompileError, source: str = "", stub: str = "", folders: Sequence[Path] = ()
 ) -> list[str]:
-    """The compiler's first messages, each with its line, a caret and, if it is obvious, the remedy.
-
-    stub: the text that the file began as. folders: those of the headers that it may include.
-    """
+    """The compiler's first messages, each with its line, a caret and an obvious remedy. stub, folders: see `remedy`."""
     errors = [d for d in error.diagnostics if d.severity == "error"] or list(error.diagnostics)
     if not errors:
         return decimal(str(error)).splitlines()[:8]

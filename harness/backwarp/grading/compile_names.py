@@ -98,8 +98,7 @@ def included(text: str) -> list[str]:
 
 
 def header_of(name: str, source: str, stub: str, offered: dict[str, str]) -> str:
-    """The header that declares a name, and that a file lacks; that of halves, which other headers include as well, only if
-    none of the stub's is missing."""
+    """The header that declares a name, and that a file lacks; that of halves only if none of the stub's is missing."""
     missing = [h for h in included(stub) if h in offered.values() and h not in included(source)]
     if re.fullmatch(r"(__)?half2?|__(float2half|half2float)\w*", name):
         return next(iter(missing), "<cuda_fp16.h>")

@@ -22,10 +22,7 @@ _OFTEN = 4  # loads of one element, after which tiles would help
 
 
 def reason(quantity: str, line: int, source: str, requests: Sequence[Request], excess: float) -> str:
-    """What makes a line cost much of a quantity, as fact and remedy; "" if nothing but the gate's own reason is known.
-
-    excess: how much more than allowed.
-    """
+    """What makes a line cost much of a quantity, as fact and remedy; "" if not known. excess: how much more than allowed."""
     if quantity == "shared_load_requests":
         return _one_by_one(line, requests)
     if "shared" in quantity or "conflict" in quantity or "wavefront" in quantity:

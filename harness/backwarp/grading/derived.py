@@ -251,8 +251,7 @@ class Axes:
                 yield axis, dims
 
     def large(self) -> Iterator[tuple[str, Dims]]:
-        """For every whole number that is no axis, as a stride: the case with the least work in which it is large, and
-        matters."""
+        """For every whole number that is no axis, as a stride: the case with least work in which it is large, and matters."""
         scalars = [p for p in self.kernel.params if isinstance(p, Scalar)]
         given = {p.name if p.value is None else p.value for p in scalars}
         for name in self.numbers:

@@ -40,8 +40,7 @@ def differences(mine: CudaText, right: CudaText, kernel: str) -> list[Difference
 
 
 def named_alike(mine: Function, right: Function) -> Names:
-    """The student's names for the solution's variables: parameters by position, others by which are most
-    often used in the same places."""
+    """The student's names for the solution's variables: parameters by position, others by where they are most often used."""
     names = {v.name: own.name for v, own in zip(right.parameters, mine.parameters)}
     own, theirs = _locals(mine), _locals(right)
     at, there = mine.body.tokens, right.body.tokens
@@ -100,8 +99,7 @@ def _between(mine: Sequence[Piece], right: Sequence[Piece], names: Names) -> Ite
 
 
 def _shift(words: Sequence[str], size: int) -> int:
-    """How far to shift an insertion or deletion so that it ends where a statement does; 0 if it already
-    does."""
+    """How far to shift an insertion or deletion so that it ends where a statement does; 0 if it does."""
     for by in range(size):
         if words[by + size - 1] in (";", "}"):
             return by

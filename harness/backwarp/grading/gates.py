@@ -86,8 +86,7 @@ class Patience(Pace):
 
 
 def chosen_case(puzzle: Puzzle, kernel: Kernel, name: str) -> Case | None:
-    """The case to count a kernel in: the named one if the kernel takes part in it, else its largest with
-    fixed sizes."""
+    """The case to count a kernel in: the named one if the kernel takes part in it, else its largest with fixed sizes."""
     if name and name not in (known := [c.name for c in puzzle.cases]):
         raise CourseError(f"{puzzle.id} has no case {name!r}; it has {', '.join(known)}")
     fits = [c for c in in_order(puzzle) if kernel in puzzle.kernels_of(c) and name in ("", c.name)]

@@ -82,10 +82,7 @@ class Stop(Exception):
 def grade_file(
     puzzle: Puzzle, path: Path, options: Options = Options(), opener: Callable | None = None
 ) -> Verdict:
-    """The verdict on the kernel file `path`.
-
-    opener: replaces devices.confined_device. Errors: CourseError if the puzzle itself is broken.
-    """
+    """The verdict on a kernel file. opener: replaces devices.confined_device. Errors: CourseError if the puzzle is broken."""
     started = time.perf_counter()
     verdict = Verdict(puzzle=puzzle.id, title=puzzle.title, file=shown_path(puzzle, path))
     verdict.next = f"backwarp hint {puzzle.number}"
@@ -169,8 +166,7 @@ def checked_source(puzzle: Puzzle, path: Path, verdict: Verdict, within: Path | 
 def judge(
     puzzle: Puzzle, source: str, name: str, options: Options, opener: Callable, verdict: Verdict
 ) -> Verdict:
-    """Grade on the requested device; what fails on a GPU is run again on the virtual GPU for an
-    explanation."""
+    """Grade on the requested device; what fails on a GPU is run again on the virtual GPU for an explanation."""
     found = on_device(puzzle, source, name, options, opener, verdict)
     if found.device_kind != "gpu" or found.kind not in RUNNABLE:
         return found
@@ -320,8 +316,7 @@ def open_for(puzzle: Puzzle, opener: Callable, kind: str, **how):
 
 
 def open_setups(puzzle: Puzzle, options: Options, opener: Callable, stack: ExitStack) -> list[Setup]:
-    """Opens the requested device, see `open_for`; the virtual GPU in both builds if requested. An odd and an even schedule
-    differ most."""
+    """Opens the requested device, see `open_for`; the virtual GPU in both builds. An odd and an even schedule differ most."""
     first = stack.enter_context(open_for(puzzle, opener, options.device, checks="full", seed=options.seed))
     odd, even = 2 * options.seed + 1, 2 * options.seed + 2
     if first.kind == "gpu":
@@ -361,10 +356,7 @@ def prepare(setup: Setup, puzzle: Puzzle, source: str, name: str) -> None:
 
 
 def run_cases(puzzle: Puzzle, setup: Setup, trials: list[Trial], t: Tunables, options: Options) -> int:
-    """Runs every kernel on every case, until one never ends or time is up (see Pace).
-
-    Returns how many trials were completed.
-    """
+    """Runs every kernel on every case, until one never ends or time is up (see Pace); returns how many were completed."""
     pace = trials[0].pace
     cases = list({id(trial.outcome.case): trial.outcome.case for trial in trials}.values())
     for done, trial in enumerate(trials):
@@ -398,8 +390,7 @@ def conclude(
     options: Options = Options(),
     setup: Setup | None = None,
 ) -> Verdict:
-    """The verdict on all outcomes; it explains the first failing case, which is the smallest. setup: where that may run again,
-    to be looked into."""
+    """The verdict on all outcomes; it explains the smallest case that fails. setup: where that may run again."""
     seen = ((o.case, o.kernel.name, FAILED if o.kind else PASSED, o.kind) for o in outcomes)
     results = [CaseResult(case.name, case.dims, *rest) for case, *rest in seen]
     results += [CaseResult(case.name, case.dims, kernel.name, SKIPPED) for case, kernel in skipped]

@@ -72,8 +72,7 @@ def kept(
 
 @dataclass(frozen=True)
 class Event:
-    """An access. at: its row; interval: how many barriers its thread has passed; what: the number of its point; here: it is of
-    the word that is raced for."""
+    """An access. at: its row; interval: barriers before it; what: the number of its point; here: of the word raced for."""
 
     at: int
     access: str
@@ -197,10 +196,7 @@ def missing(pair: tuple, own: list[list], events: list, together: bool, fault: K
 
 
 def comes_first(a, b, own: list[list], passes: list[int]) -> bool:
-    """Does `a` come before `b` in the program?
-
-    Decided by a thread of the two that executes both instructions, counting executions up to the race.
-    """
+    """Does `a` come before `b` in the program? As often executed up to the race, in a thread that executes both."""
     for steps in own:
         places = []
         for racing, count in zip((a, b), passes, strict=True):

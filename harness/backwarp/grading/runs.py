@@ -31,9 +31,7 @@ HANGS = 40.0  # seconds of processor time for them, however little work it is
 
 @dataclass
 class Pace:
-    """How long a launch may take: less once something has failed, or if the kernel prints endlessly. Work is counted, so
-    that the load of a machine does not decide which cases run.
-    """
+    """How long a launch may take: less once something has failed, or if it prints endlessly. Work is counted, not timed."""
 
     patience: float = PATIENCE
     longest: float = 0.0  # seconds of every launch, if work and size do not decide
@@ -64,8 +62,7 @@ class Pace:
 
 @dataclass
 class Setup:
-    """A device with the file compiled for it. schedules: one run each; doubt: further runs after a wrong
-    result."""
+    """A device with the file compiled for it. schedules: one run each; doubt: further runs after a wrong result."""
 
     device: object
     schedules: tuple[int, ...]

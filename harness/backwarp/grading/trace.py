@@ -68,8 +68,7 @@ def trace(recorded: Recorded, replay: Replay, array: str, flat: int) -> Trace:
 
 
 def _verdict(own: set[Leaf], want: list[frozenset[Leaf]], left: list[frozenset[Leaf]]) -> str:
-    """What a product is; what it accounts for is taken out of `left`. It may have more factors than are looked at, such as a
-    scale."""
+    """What a product is; what it accounts for is taken out of `left`. It may have more factors, such as a scale."""
     used = [w for w in left if w <= own]
     for w in used:
         left.remove(w)

@@ -114,8 +114,7 @@ def races(outcome: Outcome | None) -> bool:
 def in_letters(
     trial: Trial, run: summed.Run, budget: Budget, alone: bool, raced: bool = False
 ) -> tuple[Finding | None, list]:
-    """What the kernel adds up, or what its output depends on, in terms of the axes; and terms that can only
-    serve as examples."""
+    """What the kernel adds up, or its output depends on, by the axes; and terms that can only serve as examples."""
     kernel, general, pairs = trial.outcome.kernel, [], []
     given = kernel, trial.dims, trial.arrays, run, budget
     with suppress(Spent):

@@ -72,8 +72,7 @@ def changing(
     moves: Sequence[float],
     which: Iterable[int],
 ) -> Terms | None:
-    """The pairs (output element, element of `which`) where the first changes when the second is moved by any
-    of these."""
+    """The pairs (output element, element of `which`) where the first changes when the second is moved by any of these."""
     x, name = arrays[array.name], output.name
     size = np.float32(np.abs(x).max() + 1)
     first, found = run(arrays), set()
@@ -98,8 +97,7 @@ def changed(want: Terms, got: Terms) -> list[int]:
 
 
 def merged(known: Terms, more: Terms | None) -> Terms | None:
-    """The union: an output that a large change leaves as it is, such as a share of 1, may react to a small
-    one."""
+    """The union: what a large change leaves as it is, such as a share of 1, may react to a small one."""
     if more is None:
         return None
     both = np.unique(np.concatenate([known.at, more.at]), axis=0)

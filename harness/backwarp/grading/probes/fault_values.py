@@ -72,12 +72,7 @@ def behind(
     called: str = "",
     elements: Mapping[str, int] | None = None,
 ) -> list[Finding]:
-    """What to say about the values behind a fault; nothing if it does not reproduce or has no index.
-
-    launch: runs it as before. sizes: the names of the sizes of the
-    array's axes, by letter. called: the array's name in the file, if it is another.
-    elements: how many each parameter of the file has.
-    """
+    """Nothing if it does not happen again. sizes: names of the array's sizes, by letter; called: its name in the file."""
     if not isinstance(fault, KernelFault) or fault.kind not in NOTED or device.kind != "cpu":
         return []
     if fault.source != nth_line(source, fault.line) or fault.thread is None:
@@ -110,8 +105,7 @@ def behind(
 def _run(
     fault: KernelFault, device, launch: Callable[[], object], shape: tuple, side: KernelFault | None = None
 ) -> tuple[dict[str, int], int]:
-    """(the integer variables, the line of the call) of a thread when it comes to the access; nothing if the fault does not
-    happen again. side: of a race."""
+    """(integer variables, line of the call) of a thread when it comes to the access, if it does. side: of a race."""
     side = side or fault
     who = linear(side.thread, shape[1]) | linear(side.block, shape[0]) << 10
     again, record = kept(device, launch, pair=(who, who ^ 1))
@@ -226,8 +220,7 @@ def _same(a: KernelFault, b: KernelFault) -> bool:
 
 
 def _where(file: CudaText, probe: Probe, values: dict[str, int], call: int) -> list[Finding]:
-    """`There idx = 12 = blockIdx.x * blockDim.x + threadIdx.x.` Values that vary come first, sizes if there
-    is room."""
+    """`There idx = 12 = blockIdx.x * blockDim.x + threadIdx.x.` Values that vary come first, sizes if there is room."""
     place = probe.indices[0].start
     mine = [name for name in (*probe.own, *probe.behind) if name in values]
     loops = [name for name in probe.others if name in values and _is_of_loop(file, name, place)]
@@ -272,8 +265,7 @@ def _is_of_ints(file: CudaText, part: Piece, values: dict[str, int]) -> bool:
 
 
 def _differences(file: CudaText, probe: Probe, values: dict[str, int], outside: set[str]) -> list[Finding]:
-    """The differences in an index that are negative: `q - s is 0 - 1 = -1`. outside: its variables that are
-    explained further, but whose origin is not shown."""
+    """Negative differences in an index: `q - s is 0 - 1 = -1`. outside: its variables that are explained further."""
     place, negative, integer = probe.indices[0].start, {}, integer_of(file, values)
     origins = [v for name in probe.own if values.get(name, 0) < 0 and (v := value_of(file, name, place))]
     for piece in (*([] if outside else probe.indices), *origins):
@@ -329,8 +321,7 @@ def _guard(
 
 
 def _has_few_for_its_bytes(fault: KernelFault) -> bool:
-    """Whether the launch's bytes of shared memory are taken as elements of 8 bytes each: an array of these may be
-    what is wrong, and not the guard."""
+    """Whether shared memory of the launch is taken as elements of 8 bytes: an array of these may be wrong, not the guard."""
     return fault.space == "shared" and not fault.shape and fault.size == 8
 
 

@@ -107,8 +107,7 @@ def is_turned(view: View, column: Column, right: Linear, new: Linear) -> bool:
 
 
 def as_slope(view: View, want: Terms, got: Terms, column: Column, rule: Linear) -> Finding | None:
-    """By how much an index moves with one letter while all others are constant; None if that is not the same
-    everywhere."""
+    """By how much an index moves with one letter while all others are constant; None if that is not the same everywhere."""
     base, values = view.of(got), got.at[:, column.number]
     places, first, each = np.unique(base, axis=0, return_index=True, return_inverse=True)
     if (values[first][each.ravel()] != values).any():  # several for one place
@@ -215,8 +214,7 @@ def times_of(want: Terms, got: Terms) -> float | None:
 
 
 def beginnings(want: Terms, got: Terms) -> Finding | None:
-    """Sums that stop early, each at a different term: in some order of the axes, the missing terms come
-    last."""
+    """Sums that stop early, each at a different term: in some order of the axes, the missing terms come last."""
     there = np.isin(want.keys(), got.keys())
     places, output = want.flat(0), set(want.arrays[0].letters)
     columns = [c for c in columns_of(want) if c.array == 1 and c.letter not in output and c.size > 1]

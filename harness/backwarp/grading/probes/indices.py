@@ -104,8 +104,7 @@ class Index:
         return ()
 
     def along(self, may: np.ndarray) -> dict[str, object]:
-        """The axis along which most of the wrong accesses are beside all that they may be of, the variable along it, and where that
-        is set."""
+        """The axis along which most wrong accesses are beside all that they may be of, its variable, and its lines."""
         wrong = np.flatnonzero(~may[np.arange(len(self.flat)), self.flat])[:MOST_WRONG]
         axes = {
             n: next(i for i, s in enumerate(self.where.steps) if by % s == 0) for n, by in self.steps.items()

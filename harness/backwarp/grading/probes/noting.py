@@ -66,8 +66,7 @@ def macro_accesses(file: CudaText, function: Function, line: int) -> Iterator[Pi
 
 
 def access_of(file: CudaText, fault: KernelFault) -> Piece | None:
-    """The only access on its line that a fault can be about: to the array, or through a pointer into a
-    parameter."""
+    """The only access on its line that a fault can be about: to the array, or through a pointer into a parameter."""
     if found := file.subscripts(fault.array, fault.line):
         return found[0] if len({access.code for access in found}) == 1 else None
     function = file.function_at(fault.line)

@@ -130,8 +130,7 @@ def axes_of(fault: KernelFault) -> tuple[list[str], list[int]]:
 
 
 def varies(file: CudaText, function: Function, name: str, place: int) -> bool:
-    """Whether a variable differs between threads or over time, unlike a kernel's parameters. A helper's parameter does if
-    what it is called with does."""
+    """Whether a variable differs between threads or over time: a helper's parameter does if what it is called with does."""
     pending, asked = [(function, name, place)], set()
     while pending:
         function, name, place = pending.pop()

@@ -13,8 +13,7 @@ from .summed import Terms
 def other_steps(
     want: Terms, index: int, letters: Sequence[str], whole: Linear, new: Linear
 ) -> tuple[float, Finding | None]:
-    """(how many steps differ, what they are). whole, new: the right place in an array and the one that is
-    used."""
+    """(how many steps differ, what they are). whole, new: the right place in an array and the one that is used."""
     own = [c for c in columns_of(want) if c.array == index]
     name, forwards, inverse = want.arrays[index].name, [], []
     back = any(factor < 0 for factor in whole.factors[:-1])  # as weights[w - p], where w itself is computed
@@ -46,8 +45,7 @@ def of_another(want: Terms, letter: str, index: int) -> str:
 
 
 def as_elsewhere(want: Terms, letter: str, step: Fraction, index: int) -> dict[str, str]:
-    """The other array in which a step along this letter is as long, and along no other axis, and what that is there:
-    `output`, `W_out`."""
+    """The other array in which a step along this letter, and no other, is as long, and what it is there: `output`, `W_out`."""
     columns = columns_of(want)
     for c in columns:
         if c.letter == letter and c.array != index and c.step == step and c.steps.isidentifier():

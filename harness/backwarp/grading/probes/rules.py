@@ -101,8 +101,7 @@ def columns_of(terms: Terms) -> list[Column]:
 
 @dataclass(frozen=True)
 class View:
-    """One view of the terms: the places in one array, and the axes that the others share, as functions of the
-    rest, the base."""
+    """The places in one array, and the axes that the others share, as functions of the rest, the base."""
 
     dependent: int
     base: tuple[Column, ...]
@@ -119,8 +118,7 @@ class View:
 
 @lru_cache(1)
 def views(want: Terms) -> list[View]:
-    """Views in which the largest input depends on the others come first, those in which the output does come
-    last."""
+    """Views in which the largest input depends on the others come first, those in which the output does come last."""
     columns = columns_of(want)
     arrays = [[c for c in columns if c.array == i] for i in reversed(range(len(want.arrays)))]
     found = [view for own in arrays if (view := view_of(want, columns, own))]
@@ -147,8 +145,7 @@ def view_of(want: Terms, columns: Sequence[Column], dependent: Sequence[Column])
 
 
 def rule_of(base: np.ndarray, values: np.ndarray, same: list[bool]) -> Linear | Table | None:
-    """The rule by which these values follow from the base. same: the column of the base with the same
-    letter."""
+    """The rule by which these values follow from the base. same: the column of the base with the same letter."""
     if True in same and (base[:, same.index(True)] == values).all():
         return Linear((*map(Fraction, map(int, same)), Fraction(0)))
     return linear(base, values) or table(base, values)
@@ -185,8 +182,7 @@ def some(count: int) -> np.ndarray:
 
 
 def nearest(rule: Linear, base: np.ndarray, values: np.ndarray) -> Linear | None:
-    """The rule that fits these values with the fewest factors different from a given one; None if several
-    do."""
+    """The rule that fits these values with the fewest factors different from a given one; None if several do."""
     places = np.column_stack([base, np.ones(len(base), int)])
     left, few = values - rule.of(base), some(len(base))
     moving = [i for i in range(places.shape[1]) if i == base.shape[1] or np.ptp(places[:, i])]

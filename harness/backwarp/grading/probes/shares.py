@@ -29,9 +29,7 @@ MOST_RANGES = 6  # of threads that are listed one by one
 
 
 def explain(trial: Trial, setup: Setup, budget: Budget) -> tuple[int, Finding | None]:
-    """(the number of threads that something is known about, what becomes of their shares); None if all arrive or nothing is
-    known.
-    Errors: Spent."""
+    """(how many threads something is known about, what becomes of their shares), None if all arrive. Errors: Spent."""
     kernel, block = trial.outcome.kernel, triple(trial.launch.block, "block")
     if block[0] == 1 or block[1:] != (1, 1) and block[0] % WARP:
         return 0, None
@@ -162,8 +160,7 @@ def described(arrived: Mapping[int, float], output: str) -> Finding | None:
 
 
 def one_by_one(arrived: Mapping[int, float], output: str) -> Finding | None:
-    """How often what each thread reads is added, in a large block for warp 0; None if there are too many
-    different numbers."""
+    """How often what each thread reads is added, in a large block for warp 0; None if there are too many different numbers."""
     first = not is_whole(arrived)
     arrived = {t: n for t, n in arrived.items() if t < WARP or not first}
     known, groups = np.array(sorted(arrived)), []

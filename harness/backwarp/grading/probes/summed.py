@@ -130,8 +130,7 @@ def sums_of(
 
 
 def numbered(rng: np.random.Generator, array: np.ndarray, least: int = LEAST) -> np.ndarray:
-    """Different integers; in a small array no two pairs have the same sum, if the numbers are long enough.
-    Errors: Spent, if there are not as many."""
+    """Different integers; no two pairs of long ones in a small array have the same sum. Errors: Spent, if too few."""
     if least == SHORT:
         numbers = (least + rng.permutation(least)[np.arange(array.size) % least]).tolist()
     elif array.size > 0.9 * least:  # of as many numbers, nearly all are drawn
@@ -153,8 +152,7 @@ def numbered(rng: np.random.Generator, array: np.ndarray, least: int = LEAST) ->
 def parts_of(
     right: Run, zeros: Arrays, numbers: Arrays, floats: list[Array], name: str
 ) -> list[tuple[Array, ...]]:
-    """The pairs of arrays whose products are summed, and the arrays that are added; [] if the result is
-    something else."""
+    """The pairs of arrays whose products are summed, and the arrays that are added; [] if the result is something else."""
 
     def out(*chosen: Array, times: int = 1) -> np.ndarray:
         return right({**zeros, **{a.name: times * numbers[a.name] for a in chosen}})[name]
@@ -173,8 +171,7 @@ def parts_of(
 
 
 def terms(output: Array, chosen: list[Array], inputs: Arrays, run: Run) -> Terms | None:
-    """What a kernel sums; None if its result is not a sum. chosen: the array with the single 1 and the one,
-    if any, with the numbers."""
+    """What a kernel sums; None if it is no sum. chosen: the array with the single 1 and the one, if any, with numbers."""
     one, *others = chosen
     if not others and (copied := elements_of(output, one, inputs, run)):
         return copied
@@ -210,8 +207,7 @@ def terms(output: Array, chosen: list[Array], inputs: Arrays, run: Run) -> Terms
 
 
 def elements_of(output: Array, one: Array, inputs: Arrays, run: Run) -> Terms | None:
-    """The terms of a kernel that sums one array, from one launch, if no element of its output has more than
-    two."""
+    """The terms of a kernel that sums one array, from one launch, if no element of its output has more than two."""
     if inputs[one.name].size > MOST_TERMS:
         return None
     numbers = numbered(np.random.default_rng(3), inputs[one.name])
@@ -266,8 +262,7 @@ class Numbers:
         self.pairs: dict[int, tuple[int, int] | None] = {}
 
     def made_of(self, number: float) -> list[tuple[int, int]]:
-        """(place of the element, how often) for one or two elements; [] if there is no way or more than
-        one."""
+        """(place of the element, how often) for one or two elements; [] if there is no way or more than one."""
         if number != int(number):
             return []
         if int(number) in self.single:
@@ -368,8 +363,7 @@ def work(trial: Trial, setup: Setup) -> int:
 
 
 def most_telling(puzzle: Puzzle, kernel: Kernel, most: int = MOST) -> list[Case]:
-    """Small cases: light ones first, then those whose axes are easiest to tell apart. most: elements of the
-    smallest input."""
+    """Small cases: light ones first, then those whose axes are easiest to tell apart. most: elements of the smallest input."""
     found = []
     for case in puzzle.cases:
         if kernel in puzzle.kernels_of(case) and not case.stress and not case.special:

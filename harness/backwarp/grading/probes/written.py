@@ -38,8 +38,7 @@ def explain(puzzle: Puzzle, source: str, failed: Outcome, setup: Setup, seed: in
 
 
 def written_before(fault: KernelFault, record: Record, dynamic: int = 0) -> list[Finding]:
-    """`By then, line 30 has written only elements from tile[0] to tile[271].` dynamic: the bytes of dynamic shared
-    memory."""
+    """`By then, line 30 has written only elements from tile[0] to tile[271].` dynamic: bytes of dynamic shared memory."""
     at = [int(n) for n in re.findall(r"\d+", fault.index)]
     shape = [int(n) for n in re.findall(r"\d+", fault.shape)] or [0]
     known = [n for n, held in enumerate(record.arrays) if (held.name, held.space) == (fault.array, "shared")]

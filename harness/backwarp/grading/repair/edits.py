@@ -24,8 +24,7 @@ _WORD = re.compile(r"\b[eablr]\b")
 
 @dataclass(frozen=True)
 class Operation:
-    """code: see above. says: the kind of change. level: how far it goes: higher ones are tried later. is_text: the code is
-    text of the file, in which `a` is a variable of that name."""
+    """code: see above. says: the kind of change. level: higher ones come later. is_text: `a` in it is a name of the file."""
 
     code: str
     says: str

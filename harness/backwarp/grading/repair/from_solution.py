@@ -58,8 +58,7 @@ Change = tuple[Edit, ...]
 
 
 def repairs(source: str, solution: str, kernel: str, is_right: Callable[[str], bool]) -> Iterator[Repair]:
-    """The fewest changes that make the text right, if they are not too large. The cost is their size in
-    tokens; 1 for a single change that only adds or removes."""
+    """The fewest changes that make the text right, if not too large. Cost: their tokens; 1 for what only adds or removes."""
 
     is_whole, hidden = not read(source).root.has_error, _hidden(read(source))
 
@@ -114,8 +113,7 @@ def size_of(edits: Change, source: str) -> int:
 
 
 def _whole(edits: Change, source: str) -> Iterator[Edit]:
-    """The same edit widened to the whole expression, or to the statement if several places change: as it is
-    shown."""
+    """The same edit widened to the whole expression, or to the statement if several places change: as it is shown."""
     file = read(source)
     parts = [tuple(part) for _, part in groupby(edits, key=lambda e: _statement(file, e.start))]
     for part in parts:
@@ -154,8 +152,7 @@ def _called(some: Sequence[Difference], source: str) -> Change:
 
 
 def fewest(parts: Sequence[Change], source: str, is_right: Callable[[Change], bool]) -> Change:
-    """The smallest edits of one statement, all of expressions, that make the kernel right alone; () if there are
-    none."""
+    """The smallest edits of one statement, all of expressions, that make the kernel right alone; () if there are none."""
     some = []
     for part in parts:
         plain = [e for e in part if ";" not in source[e.start : e.end] + e.after]

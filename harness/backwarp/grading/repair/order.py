@@ -72,8 +72,7 @@ class Order(Judge):
 
     @cached_property
     def groups(self) -> list[list[int] | None]:
-        """Lines that are changed together, the most suspected first, as compiling takes long. None if there
-        are few lines."""
+        """Lines that are changed together, the most suspected first, as compiling takes long; None if there are few lines."""
         first = alone(self.source, self.kernel.name, self.suspected)
         found = [first, *stretches(self.source, self.kernel.name, first)]
         return [lines for lines in found if lines] if len(found) > 2 or first else [None]

@@ -72,8 +72,7 @@ def zeroed(sites: Sequence[Site]) -> Iterator[tuple[Choice, ...]]:
 
 
 def declared(sites: Sequence[Site]) -> Iterator[tuple[Choice, ...]]:
-    """The names of two declarations swapped, alone or along with an extent, or those of rows with those of
-    columns."""
+    """The names of two declarations swapped, alone or along with an extent, or those of rows with those of columns."""
     for swap in sites:
         if swap.operations[0] is not EXCHANGE:
             continue

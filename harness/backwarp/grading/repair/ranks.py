@@ -60,8 +60,7 @@ class Ranks:
             yield rank + UNLIKE * (o.code in _TERMS and entry.text in self._sizes), (a,)
 
     def _unlike(self, a: int) -> float:
-        """The penalty for the kinds of the new and the old value: extents replace extents, indices replace
-        indices, and an array index one that is made of the same names."""
+        """The penalty where an extent replaces an index or the reverse, or an array index another one made of other names."""
         entry, found = self.pool[a], 0.0
         if self.own is not None:
             found += UNLIKE * (entry.varies != self.pool[self.own].varies)

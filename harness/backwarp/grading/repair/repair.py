@@ -188,8 +188,7 @@ def moved(found: Sequence[Place]) -> Place:
 
 
 def on_own_lines(source: str, edits: Sequence[Edit]) -> str:
-    """The edited file. Statements that are added at the beginning or at the end of a line get one of their
-    own."""
+    """The edited file. Statements that are added at the beginning or at the end of a line get one of their own."""
     text = source
     for edit in sorted(edits, key=lambda e: e.start, reverse=True):
         start, end, after = trimmed(source, edit)

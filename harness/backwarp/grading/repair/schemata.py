@@ -96,8 +96,7 @@ class Schemata:
         return "constexpr" in function.words or function.body.node.has_error
 
     def add(self, piece: Piece, operations, pool=NONE, here=(), made=None, order=False) -> int | None:
-        """The number of a new site; None if the line must not be changed. order: whether it affects the order
-        of threads."""
+        """The number of a new site; None if the line must not be changed. order: whether it affects the order of threads."""
         others = self.only is not None and piece.line not in self.only
         unraced = self.races is not None and not order and piece.line not in self.races
         if piece.line in self.without or others or unraced:
@@ -107,8 +106,7 @@ class Schemata:
 
 
 def _rolled(text: str) -> str:
-    """The text without `#pragma unroll`, as every copy of a site takes time to compile; offsets stay the
-    same."""
+    """The text without `#pragma unroll`, as every copy of a site takes time to compile; offsets stay the same."""
     return _UNROLL.sub(lambda found: " " * len(found[0]), text)
 
 

@@ -88,8 +88,7 @@ def as_graded(puzzle: Puzzle, verdict: Verdict, t: Mapping[str, int]) -> Puzzle:
 
 
 def look(puzzle: Puzzle, path: Path, verdict: Verdict, **how) -> None:
-    """Fills in the `repair` of the verdict on a file, if the file has not changed since it was graded. how:
-    arguments of `repairs`."""
+    """Fills in the `repair` of the verdict on a file, if that has not changed since. how: arguments of `repairs`."""
     try:
         source = read_source(path)
     except CourseError:
@@ -123,8 +122,7 @@ class Search(Order):
         return best or [r for r in self.slow if not stated or stated & {*r.lines}][:MOST_SLOW]
 
     def changed(self) -> list[Repair]:
-        """For races, first in the build with all checks, then in the optimised one, in which more edits can
-        be tried."""
+        """For races, first in the build with all checks, then in the optimised one, in which more edits can be tried."""
         for checks in self.builds:
             if self.left < 0:
                 break
@@ -160,8 +158,7 @@ class Search(Order):
 
     @property
     def builds(self) -> tuple[str, ...]:
-        """The builds, in the order in which they show the fault soonest: unset memory and missing threads
-        also give wrong results."""
+        """In the order in which they show the fault soonest: unset memory and missing threads also give wrong results."""
         if not self.disordered:
             return ("memory",)
         late = self.verdict.fault["kind"] in ("race", "barrier-divergence")
@@ -209,8 +206,7 @@ class Search(Order):
     def found_among(
         self, made: Callable[[], Iterable[list[Combination]]], variants: Variants, whole: Callable | None
     ) -> list[Repair]:
-        """The repairs in the first batch of edits that has any. whole: gives further variants to test those
-        that are right."""
+        """The repairs in the first batch of edits that has any. whole: gives further variants to test those that are right."""
         for tier in made() if self.left > 0 else ():
             first, size = 0, CHUNK
             self.clock.add(CHOICE * len(tier))

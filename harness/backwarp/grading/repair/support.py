@@ -141,11 +141,7 @@ def pool_text(programs: Sequence[Sequence[int]], sites: int) -> str:
 
 @cache
 def support(atomic: bool) -> str:
-    """The code before a file with its edits: one slow function for each type, and fast ones that are inlined.
-
-    atomic: sums may become atomic, which makes all loops slower, as their threads may then have to yield to
-    one another.
-    """
+    """The code before a file with its edits. atomic: sums may become atomic, which makes all loops slower."""
     lines = []
     for type_ in _TYPES:
         real = type_ in ("float", "double")

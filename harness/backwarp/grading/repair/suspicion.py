@@ -17,8 +17,7 @@ FEW, SHARE = 70, 0.6  # names in the lines that are tried alone, and their share
 
 
 def suspected(source: str, verdict: Verdict) -> dict[int, float]:
-    """How much likelier edits of a line are: the verdict names the line, or the line sets what is used there, or uses what is
-    set there."""
+    """How much likelier edits of a line are: the verdict names it, or it sets what is used there, or uses what is set there."""
     found = dict.fromkeys(sorted(named_lines(verdict)), NAMED)
     if fault := verdict.fault:
         found |= setters(source, fault["line"], NAMED)
@@ -89,8 +88,7 @@ def stretches(source: str, kernel: str, but: Collection[int]) -> list[list[int]]
 
 
 def _families(source: str, names: Collection[int]) -> dict[int, list[int]]:
-    """Neighbouring lines that do the same for several directions, by each of them: they are changed
-    together."""
+    """Neighbouring lines that do the same for several directions, by each of them: they are changed together."""
     text, found = source.split("\n"), {}
     for line in sorted(names):
         if line - 1 in names and _say_the_same(text[line - 2].strip(), text[line - 1].strip()):
@@ -114,8 +112,7 @@ def _names_by_line(body: Piece) -> dict[int, list[str]]:
 
 
 def is_one_place(source: str, kernels: Collection[str]) -> bool:
-    """Whether a single change can affect all of these kernels: there is only one, or all use something,
-    directly or not, that is declared outside the kernels."""
+    """Whether one change can affect all of these kernels: there is only one, or all use something declared outside."""
     if len(kernels) < 2:
         return True
     file = read(source)
@@ -143,8 +140,7 @@ def _names(code: str) -> set[str]:
 
 
 def setters(source: str, line: int, most: float, elements: bool = True) -> dict[int, float]:
-    """A line, and those that set what it uses, transitively: half as much at each step. elements: or elements of arrays
-    that it uses."""
+    """A line, and those that set what it uses, or with elements its elements; half as much at each step."""
     function = read(source).function_at(line)
     found, now = {line: most}, {line}
     while function and now and (most := most / 2) > 0.02:

@@ -85,8 +85,7 @@ def elsewhere(verdict: Verdict) -> list[Finding]:
 
 
 def cause_removed(findings: Sequence[Finding], repairs: Sequence[Mapping]) -> Finding | None:
-    """The cause that repairs remove: one about a line that they change, or else one about no line, since the result is right
-    after the repair; None if all are about other lines."""
+    """The cause about a line that repairs change, or else one about no line; None if all are about other lines."""
     causes = [f for f in findings if f.row.explains]
     here = [f for f in causes if f.all_lines & _changed(repairs)]
     return next(iter(here + [f for f in causes if not f.all_lines]), None)
@@ -142,8 +141,7 @@ def _lines(places: Sequence[Mapping]) -> str:
 
 
 def changed_lines(repair: Mapping) -> list[int]:
-    """The lines of the file that a repair changes, removes or moves, and those on both sides of what it
-    adds."""
+    """The lines of the file that a repair changes, removes or moves, and those on both sides of what it adds."""
     return [code["line"] for code in repair["code"]]
 
 
@@ -152,8 +150,7 @@ def _changed(repairs: Sequence[Mapping]) -> set[int]:
 
 
 def next_hint(puzzle: Puzzle, progress: Progress, path: Path) -> tuple[int, list[str]]:
-    """(level, paragraphs) of the next hint about the repair known for the student's file in its present
-    state; (0, []) if there are no more."""
+    """(level, paragraphs) of the next hint about the repair known for the student's file as it is, or (0, [])."""
     try:
         source = read_source(path)
     except CourseError:

@@ -28,8 +28,7 @@ _NAMES = ("identifier", "number_literal", "field_expression")
 def program_of(
     e: Piece, names: dict[str, int], arrays: dict[str, int], base: int = INTEGERS_OF
 ) -> tuple[int, ...]:
-    """The program for an expression; () if it has more than sums, products and elements of names in the
-    pool."""
+    """The program for an expression; () if it has more than sums, products and elements of names in the pool."""
     if e.kind in _NAMES:
         return (names[e.code],) if e.code in names else ()
     if e.kind == "parenthesized_expression" and len(e.parts) == 1:
@@ -100,8 +99,7 @@ def sizes(arrays: Iterable[Array]) -> Iterator[str]:
 
 
 def places(array: Array, names: Sequence[str], varying: Sequence[str]) -> Iterator[str]:
-    """Flat indices of an array's elements: by the letters of its axes; for a matrix by any two names that
-    vary."""
+    """Flat indices of an array's elements: by the letters of its axes; for a matrix by any two names that vary."""
     letters = [letter for letter, _ in array.axes]
     if set(letters) <= set(names):
         yield row_major(letters, array)
@@ -143,8 +141,7 @@ _IN_SHORT = "dhw DHW pq PQ rs RS xy XY".split()  # letters of short names, as in
 
 @cache
 def are_counterparts(one: str, other: str) -> bool:
-    """`pad_h * H` and `pad_w * W`: the same text but for the direction. Rows are quotients, columns remainders: `i / S`
-    and `i % S`."""
+    """`pad_h * H` and `pad_w * W`: the same text but for the direction. Rows are quotients, columns remainders."""
     if one == other:
         return False
     a, b = (_PART.findall(text.replace("%", "/")) for text in (one, other))

@@ -53,8 +53,7 @@ _JOINT = re.compile(r"atomic|red_|volatile$|__threadfence|cooperative_groups|cud
 
 @dataclass
 class Work:
-    """What a search has done, in about the seconds that it takes an idle core. It is counted, so that the load of a machine
-    changes no verdict."""
+    """What a search has done, in about seconds of an idle core: counted, so that the load of a machine changes no verdict."""
 
     done: float = 0.0
 
@@ -66,10 +65,7 @@ class Work:
 
 
 class Variants:
-    """A file with all its edits, compiled for a device. source: its text. races, only: see Schemata.
-
-    given: as of runs. left, work: of the search. Errors: CompileError.
-    """
+    """A file with all its edits, compiled for a device. races, only: see Schemata; given: as of runs. Errors: CompileError."""
 
     def __init__(
         self,
@@ -291,8 +287,7 @@ class Variants:
 
 
 class Keys:
-    """A key for the effect of an edit in a case where names have these values: equal keys mean equal
-    effects."""
+    """A key for the effect of an edit in a case where names have these values: equal keys mean equal effects."""
 
     def __init__(self, values: dict[str, int]):
         self.values, self.pools = values, {}

@@ -73,8 +73,7 @@ def name_of(claim: Finding) -> str:
 
 
 def limited(failed: Sequence[Observation], name: str) -> Finding | None:
-    """An output is clamped: every element that should be below (or above) some number is that number, and no
-    other is wrong."""
+    """A clamped output: every element that should be below (or above) a number is that number, and no other is wrong."""
     columns = []
     for o in failed:
         target = next(t for t in o.targets if t.array.name == name)
@@ -214,8 +213,7 @@ def common_ratio(target: Expected, got: np.ndarray) -> float | None:
 
 
 def half(pairs: list) -> Finding | None:
-    """Errors of the size of half-precision rounding, or values that are all representable in half
-    precision."""
+    """Errors of the size of half-precision rounding, or values that are all representable in half precision."""
     pairs = [(seen, target, got) for seen, target, got in pairs if seen.case.values != "integers"]
     if not pairs or any(target.array.dtype not in ("float32", "float64") for _, target, _ in pairs):
         return None

@@ -55,10 +55,7 @@ class Brief(Pace):
 
 @dataclass
 class WrongKernels:
-    """The mistakes of one kernel that have something to say, on a device of their own.
-
-    source: the graded file; the mistakes run with its tunables.
-    """
+    """The mistakes of one kernel that have a sentence, on a device of their own, with the constants of the file `source`."""
 
     puzzle: Puzzle
     kernel: Kernel
@@ -78,8 +75,7 @@ class WrongKernels:
             self.device.close()
 
     def outputs(self, mistake: Mistake, seen: Observation) -> dict[str, np.ndarray] | None:
-        """What the mistake writes in a case, NaN where it writes nothing; None if it faults or takes too
-        long."""
+        """What the mistake writes in a case, NaN where it writes nothing; None if it faults or takes too long."""
         key = mistake.name, seen.case.name
         if key not in self.known or self.known[key][0] is not seen.arrays:
             self.known[key] = seen.arrays, self._run(mistake, seen)

@@ -124,8 +124,7 @@ def sums_without_a_factor(function: Function) -> Iterator[tuple[Piece, str]]:
 
 @remembered
 def expanded(e: Piece, depth: int = 3) -> list[tuple[int, tuple[str, ...]]]:
-    """The products that an expression is the sum of, with its variables substituted; "" if it is no such
-    sum."""
+    """The products that an expression is the sum of, with its variables substituted; "" if it is no such sum."""
     found = []
     for sign, names in products(e):
         terms: list[tuple[int, tuple[str, ...]]] = [(sign, ())]
@@ -161,8 +160,7 @@ def places_in_the_grid(function: Function) -> Iterator[tuple[Piece, str, Piece]]
 
 
 def same_in_block(e: Piece) -> bool:
-    """Whether its value is known to be the same in all threads of a block: it is computed from constants, the kernel's
-    parameters, and the block's index and size alone."""
+    """Whether its value is the same in all threads of a block: made of constants, parameters, the block's index and size."""
     for p in e.all("identifier"):
         known, value = p.file.variable_at(p.code, p.start), value_of(p.file, p.code, p.start)
         if value is not None:
@@ -186,8 +184,7 @@ def is_parameter(known: Variable, p: Piece) -> bool:
 
 
 def takes_what_changes(fault: KernelFault, own: Function) -> Finding | None:
-    """For a race within `part[i] += part[j]` in a loop with a barrier per iteration: the wrong threads do the
-    adding."""
+    """For a race within `part[i] += part[j]` in a loop with a barrier per iteration: the wrong threads do the adding."""
     if fault.kind != "race" or fault.other is None or fault.other.line != fault.line:
         return None
     for e in own.body.all("assignment_expression"):
@@ -216,8 +213,7 @@ def takes_what_changes(fault: KernelFault, own: Function) -> Finding | None:
 
 
 def same_slot(fault: KernelFault, own: Function) -> Finding | None:
-    """For a race between a copy and a read in one iteration of a loop: both use the same slot of a ring
-    buffer."""
+    """For a race between a copy and a read in one iteration of a loop: both use the same slot of a ring buffer."""
     lines = sorted({fault.line, fault.other.line}) if fault.other else []
     if fault.kind != "race" or len(lines) != 2:
         return None

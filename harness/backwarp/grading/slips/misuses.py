@@ -68,8 +68,7 @@ def other_order(kernel: Kernel, own: Function) -> list[Finding]:
 
 
 def changed_lines(stub: Reached, mine: Reached) -> list[Finding]:
-    """The only variable of the stub that has another value in the file; a file not based on the stub is not
-    compared."""
+    """The only variable of the stub that has another value in the file, if that is based on the stub."""
     own, given = declared(mine), declared(stub)
     if not given.keys() <= own.keys():
         return []
