@@ -46,9 +46,8 @@ def recorded(
     trial.begin(puzzle, tunables(source), seed)
     fault = failed.error
     grid, block = (triple(each, "grid") for each in (trial.launch.grid, trial.launch.block))
-    sides = (
-        (fault, fault.other) if fault.kind == "race" else (fault,)
-    )  # of others, it is where the value goes
+    # of others than races, the other side is where the value goes
+    sides = (fault, fault.other) if fault.kind == "race" else (fault,)
     pair = [linear(side.thread, block) | linear(side.block, grid) << 10 for side in sides if side]
     only = dict(pair=tuple(pair)) if len(pair) == 2 else dict(first=pair[0] >> 10, blocks=1)
     done = kept(setup.device, partial(start_again, trial, setup), **only)
