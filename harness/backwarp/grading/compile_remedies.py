@@ -47,6 +47,11 @@ class Seen:
         return self.file.line_start(self.d.line) if 0 < self.d.line <= len(self.file.lines) else 0
 
     @property
+    def is_in_a_kernel(self) -> bool:
+        found = self.file.function_at(self.d.line)
+        return bool(found) and found.is_kernel
+
+    @property
     def rest(self) -> str:
         """The line from the message's column on."""
         return self.d.source[max(self.d.column - 1, 0) :]
@@ -169,16 +174,14 @@ def not_constant(seen: Seen) -> str:
             continue
         if found.value and re.fullmatch(r"\d+", found.value.code):
             return f"Line {found.line} declares {word} as a variable: write constexpr int {word} = {found.value.code}."
-        kernel = seen.file.function_at(seen.d.line)
-        launch = kernel and kernel.is_kernel and word in [p.name for p in kernel.parameters]
+        launch = seen.is_in_a_kernel and word in [
+            p.name for p in seen.file.function_at(seen.d.line).parameters
+        ]
         known = "only at the launch" if launch else "only when the kernel runs"
         if re.match(r"\s*(static )?constexpr\b", seen.d.source):
             return f"{word} is known {known}, so this is no constexpr: write const."
-        says, is_length = (
-            f"{word} is known {known}",
-            seen.d.source[: seen.d.column - 1].rstrip().endswith("["),
-        )
-        if is_length:
+        says = f"{word} is known {known}"
+        if seen.d.source[: seen.d.column - 1].rstrip().endswith("["):
             says += "; the length of an array must be known to the compiler"
             return f"{says}: write a number or a constexpr that is large enough."
         return f"{says}, and here the compiler must know it: write a number or a constexpr."
@@ -301,6 +304,9 @@ def not_cpp(seen: Seen) -> str:
     return ""
 
 
+NO_IF = "This else has no if: several statements between them need { }, and no ; stands after if (...)."
+QUOTES = "A text stands in double quotes, and only a single character in single ones."
+NO_VALUE = "A kernel returns nothing: write return; and store results in the output."
 NO_RESULT = "A kernel returns nothing, so void stands before its name; its results go into an array."
 REMEDIES: tuple[tuple[str, str | Callable[[Seen], str]], ...] = (
     (r"expected|unrecognized|is undefined|explicit type|already been declared|structured binding", not_cpp),
@@ -318,39 +324,22 @@ REMEDIES: tuple[tuple[str, str | Callable[[Seen], str]], ...] = (
     (r"too (few|many) arguments", wrong_count),
     (r"comment unclosed", "This comment has no end: write */ after it, or begin its line with //."),
     (r"must have integral", not_whole),
-    (
-        r'operand of "\*" must be a pointer',
-        "C++ has no ** for powers: write x * x, or powf(x, y) for floats.",
-    ),
+    (r'operand of "\*" must be a pointer', "C++ has no ** for powers: write x * x, or powf(x, y)."),
     (r"must have arithmetic", not_a_number),
     (r"apparent call", not_a_function),
     (r"must have class type", no_members),
     (r"already been declared", declared_twice),
-    (
-        r"return value type does not match",
-        lambda seen: (
-            "A kernel returns nothing: write return; and store results in the output."
-            if (f := seen.file.function_at(seen.d.line)) and f.is_kernel
-            else ""
-        ),
-    ),
+    (r"return value type does not match", lambda seen: NO_VALUE * seen.is_in_a_kernel),
     (r"must have a void return type", NO_RESULT),
     (
         r"initializer not allowed for __shared__",
         "Shared memory has no values at first: its threads store them, then __syncthreads().",
     ),
-    (
-        r'incomplete type ".*\[\]"',
-        "Write the array's length; or extern __shared__, if the launch gives the length.",
-    ),
+    (r'incomplete type ".*\[\]"', "Write the array's length; or extern __shared__, if the launch gives it."),
     (r"#.*not expected", "A comment begins with //."),
     (
         r'character constant|"int" is incompatible with parameter of type "const char',
-        lambda seen: (
-            "A text stands in double quotes, and only a single character in single ones."
-            if "'" in seen.d.source
-            else ""
-        ),
+        lambda seen: QUOTES * ("'" in seen.d.source),
     ),
     (
         r"device-side kernel launch",
@@ -369,18 +358,8 @@ REMEDIES: tuple[tuple[str, str | Callable[[Seen], str]], ...] = (
     (r'expected a "[])]"', unclosed),
     (r'expected a ";"', between),
     (r"expected an identifier", no_name),
-    (
-        r"expected a statement",
-        lambda seen: (
-            "This else has no if: several statements between them need { }, and no ; stands after if (...)."
-            if seen.rest.startswith("else")
-            else ""
-        ),
-    ),
-    (
-        r"size of an array must be greater",
-        "What stands in the brackets is 0 or less: see where {name} is set.",
-    ),
+    (r"expected a statement", lambda seen: NO_IF * seen.rest.startswith("else")),
+    (r"size of an array must be greater", "What stands in brackets is 0 or less: see where {name} is set."),
     (
         r'"(max|min)" matches[^:]*:[^:]*: \(.*(float|double)',
         "Both arguments of {name} must have one type: write f{name}f, or {name}(a, 0.0f) with 0.0f for 0.",

@@ -89,7 +89,7 @@ def explain(asked: Asked, verdict: Verdict) -> list[str]:
     if asked.fault:
         return of_fault(asked, verdict)
     if isinstance(asked.shown.error, LaunchError):
-        return sentences.launch_error(asked.shown.error, asked.kernel)
+        return [f"{asked.kernel.name} cannot be launched: {asked.shown.error.code}", str(asked.shown.error)]
     if not asked.shown.mismatches:
         return list(asked.shown.lines)
     verdict.mismatches = [asdict(m) for m in asked.shown.mismatches]
@@ -100,12 +100,8 @@ def explain(asked: Asked, verdict: Verdict) -> list[str]:
         if verdict.hint > 1:
             verdict.next = f"backwarp hint {asked.puzzle.number} {verdict.hint}"
     verdict.findings = findings = asked.ordered(findings)
-    lines = sentences.mismatch(
-        asked.shown.mismatches,
-        asked.shown.case.special,
-        pattern=not claim,
-        explained=any(f.kind == "not_finite" for f in findings),
-    )
+    about = dict(pattern=not claim, explained=any(f.kind == "not_finite" for f in findings))
+    lines = sentences.mismatch(asked.shown.mismatches, asked.shown.case.special, **about)
     leading = [str(f) for f in findings if f.leads]
     return leading + lines + [str(f) for f in findings if not f.leads]
 

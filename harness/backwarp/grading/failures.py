@@ -47,7 +47,8 @@ def explained(
         asked = Asked(puzzle, source, shown, outcomes, foresee, unnamed=options.unnamed, named=named)
         if again:
             added = partial(added_up, puzzle, source, shown, outcomes, setup=setup, seed=verdict.seed)
-            noted = partial(values_behind, puzzle, source, shown, setup, verdict.seed)
+            rerun = puzzle, source, shown, setup, verdict.seed
+            noted = lambda: fault_values.explain(*rerun) + written.explain(*rerun)  # noqa: E731
             asked = replace(asked, added=added, noted=noted)
         verdict.lines = explain(asked, verdict)
     if again and access_map.may_tell(verdict):
@@ -77,9 +78,3 @@ def is_refuted(finding: Finding, accesses: list[Finding]) -> bool:
     arrays = {a.facts["array"] for a in accesses if a.facts["kind"] != "missing"}
     is_place = finding.kind in ("other_steps", "other_place")
     return bool(arrays) and is_place and finding.facts["array"] not in arrays
-
-
-def values_behind(puzzle: Puzzle, source: str, shown: Outcome, setup: Setup, seed: int) -> list[Finding]:
-    """What led to a fault, found by running the case again."""
-    again = puzzle, source, shown, setup, seed
-    return fault_values.explain(*again) + written.explain(*again)

@@ -78,13 +78,6 @@ class NotCounted(Exception):
         self.outcome = outcome
 
 
-class Patience(Pace):
-    """A pace with enough time for counting."""
-
-    def limit(self, nbytes: int) -> float:
-        return SECONDS
-
-
 def chosen_case(puzzle: Puzzle, kernel: Kernel, name: str) -> Case | None:
     """The case to count a kernel in: the named one if the kernel takes part in it, else its largest with fixed sizes."""
     if name and name not in (known := [c.name for c in puzzle.cases]):
@@ -98,7 +91,7 @@ def count(
     puzzle: Puzzle, pairs: Iterable[tuple[Case, Kernel]], setup: Setup, t: Tunables, seed: int
 ) -> list[Outcome]:
     """Launches every (kernel, case) pair once on a counting setup."""
-    return [try_kernel(puzzle, case, kernel, setup, t, seed, Patience()) for case, kernel in pairs]
+    return [try_kernel(puzzle, case, kernel, setup, t, seed, Pace(longest=SECONDS)) for case, kernel in pairs]
 
 
 def measure(puzzle: Puzzle, setup: Setup, t: Tunables, seed: int) -> list[Measure]:
@@ -159,21 +152,10 @@ def weigh(gate: Gate, puzzle: Puzzle, case: Case, t: Tunables, counters: dict) -
     costs = {line: cost(counts) for line, counts in counters["lines"].items()}
     worst = max(filter(None, costs), key=costs.get, default=0)
     share = costs[worst] / sum(costs.values()) if worst and costs[worst] > 0 else 0.0
-    return Measure(
-        " and ".join(names(gate, puzzle)),
-        case.name,
-        case.dims,
-        gate.quantity,
-        value,
-        floor(most) if isinstance(value, int) else most,
-        gate.below,
-        worst if share else 0,
-        share,
-        gate.says or what.says,
-        gate.hint,
-        bool(gate.says),
-        of=of,
-    )
+    kernels, most = " and ".join(names(gate, puzzle)), floor(most) if isinstance(value, int) else most
+    counted = kernels, case.name, case.dims, gate.quantity, value, most, gate.below
+    about = dict(says=gate.says or what.says, hint=gate.hint, idea=bool(gate.says), of=of)
+    return Measure(*counted, line=worst if share else 0, line_share=share, **about)
 
 
 # -- as sentences ------------------------------------------------------------------------------------------

@@ -90,9 +90,20 @@ def _local_bytes(n: dict) -> float:
     return c.SECTOR * (n.get("local_load_sectors", 0) + n.get("local_store_sectors", 0))
 
 
+ONE_COPY = "Every tile is copied once, by one thread."
+
+
+def _counter(name: str) -> Callable[[dict], float]:
+    return lambda n: n.get(name, 0)
+
+
+def _by_tma(noun: str, value: Callable[[dict], float], says: str = "") -> Quantity:
+    return Quantity(noun, value, _counter("bulk_copies"), says, of="all copies by TMA")
+
+
 def _plain(name: str, noun: str = "", says: str = "") -> Quantity:
     """A plain counter."""
-    return Quantity(noun or name.replace("_", " "), lambda n: n.get(name, 0), says=says)
+    return Quantity(noun or name.replace("_", " "), _counter(name), says=says)
 
 
 #: every name in counters.METRICS is a quantity too
@@ -111,7 +122,7 @@ QUANTITIES = {
     ),
     "global_requests_busiest": Quantity(
         "requests to global memory by the busiest warps",
-        lambda n: n.get("global_requests_busiest", 0),
+        _counter("global_requests_busiest"),
         c.global_requests,
         of="all requests to global memory",
         says="While one warp of a block fetches, the others wait for it: divide the fetching among all threads of the "
@@ -175,23 +186,12 @@ QUANTITIES = {
     "flops_without_bulk": Quantity(
         "per cent of the FLOP with no copy by TMA on its way",
         lambda n: 100 * _per_flop(_tensor_alone)(n),
-        lambda n: n.get("flops_tensor", 0),
+        _counter("flops_tensor"),
         of="all products",
     ),
-    "bulk_bytes_per_flop": Quantity(
-        "bytes copied by TMA per FLOP",
-        _per_flop(lambda n: n.get("bulk_bytes", 0)),
-        lambda n: n.get("bulk_copies", 0),
-        of="all copies by TMA",
-    ),
-    "bulk_bytes": Quantity(
-        "bytes copied by TMA",
-        lambda n: n.get("bulk_bytes", 0),
-        lambda n: n.get("bulk_copies", 0),
-        of="all copies by TMA",
-        says="Every tile is copied once, by one thread.",
-    ),
-    "bulk_copies": _plain("bulk_copies", "copies by TMA", "Every tile is copied once, by one thread."),
+    "bulk_bytes_per_flop": _by_tma("bytes copied by TMA per FLOP", _per_flop(_counter("bulk_bytes"))),
+    "bulk_bytes": _by_tma("bytes copied by TMA", _counter("bulk_bytes"), ONE_COPY),
+    "bulk_copies": _plain("bulk_copies", "copies by TMA", ONE_COPY),
     "integer_divisions": _plain("integer_divisions", "divisions of integers"),
     "async_copies_idle": Quantity(
         "copies waited for at once",

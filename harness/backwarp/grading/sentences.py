@@ -15,7 +15,7 @@ from ..cuda.accesses import access_at, is_divided, stores_into
 from ..cuda.text import read
 from ..devices.launching import triple
 from ..devices.tensor_map import NBYTES
-from ..errors import Coordinates, KernelFault, LaunchError
+from ..errors import Coordinates, KernelFault
 from .compare import LISTED, Mismatch, either, show_pair
 from .findings import Finding
 
@@ -262,10 +262,6 @@ def is_barrier(name: str) -> bool:
 def nth_line(source: str, number: int) -> str:
     lines = source.split("\n")
     return lines[number - 1] if 0 < number <= len(lines) else ""
-
-
-def launch_error(error: LaunchError, kernel: Kernel) -> list[str]:
-    return [f"{kernel.name} cannot be launched: {error.code}", str(error)]
 
 
 def missing_kernel(puzzle: Puzzle, kernel: Kernel, file: str, defined: Sequence[str]) -> list[str]:

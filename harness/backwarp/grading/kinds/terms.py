@@ -38,22 +38,12 @@ def _other_index_of(factors: Sequence[str], out: str, array: str, right: str, no
 
 
 def _other_steps(array: str, steps: Sequence[Mapping[str, Any]]) -> str:
-    def says(
-        letter: str,
-        off: str = "",
-        on: bool = False,
-        now: str = "",
-        right: str = "",
-        named: str = "",
-        of: str = "",
-        like: str = "",
-        size: str = "",
-    ) -> str:
+    def says(letter: str, of: str = "", like: str = "", size: str = "", **by: Any) -> str:
         if not letter:
-            return f"the elements of {array} are {off} too far {'on' if on else 'back'}"
+            return f"the elements of {array} are {by['off']} too far {'on' if by['on'] else 'back'}"
         along, as_in = f"{letter}{f' of {of}' * bool(of)}", f", as in {like} ({size})" * bool(like)
-        known = f" ({named})" * bool(named)
-        return f"a step along {along} moves by {now} in {array}{as_in}; it should move by {right}{known}"
+        right = f"{by['right']}{' ({named})'.format(**by) * bool(by['named'])}"
+        return f"a step along {along} moves by {by['now']} in {array}{as_in}; it should move by {right}"
 
     return f"{'; '.join(says(**step) for step in steps)}."
 

@@ -64,13 +64,10 @@ def added_up(
         what, pairs = in_letters(trial, run, budget, alone, races(out.get(case.name)))
         if what:
             return replace(what, where=where)
-        scalars = {p.name: p.resolve(trial.dims) for p in kernel.params if is_fraction(p)}
+        fractions = (p for p in kernel.params if isinstance(p, Scalar) and p.dtype.startswith("float"))
+        scalars = {p.name: p.resolve(trial.dims) for p in fractions}
         some += [replace(f, where=where) for pair in pairs if (f := formulas.difference(*pair, scalars))]
     return some[0] if some and examples else None
-
-
-def is_fraction(p: object) -> bool:
-    return isinstance(p, Scalar) and p.dtype.startswith("float")
 
 
 def of_shares(shown: Outcome, trials: list[Trial], setup: Setup, budget: Budget) -> Finding | None:

@@ -18,8 +18,7 @@ import numpy as np
 from ..compare import axis_pattern
 from ..findings import Finding
 from .one_element import one_each, one_element
-from .place_steps import other_steps
-from .places import as_table, beyond_an_axis
+from .places import as_table, beyond_an_axis, other_steps
 from .rules import EXACT, Column, Linear, View, columns_of, nearest, table, views, views_of_parts
 from .summed import Terms
 
@@ -239,11 +238,10 @@ def against_rules(want: Terms, got: Terms) -> Finding | None:
     extra = got.only(~np.isin(got.keys(), want.keys()))
     for view in views(want):
         base = view.of(extra)
-        broken = [
-            f"{c.letter} of {want.arrays[c.array].name} is not {rule.text(view.letters)}"
-            for c, rule in zip(view.rest, view.rules, strict=True)
-            if isinstance(rule, Linear) and not rule.fits(base, extra.at[:, c.number])
-        ]
+        ruled = [(c, r) for c, r in zip(view.rest, view.rules, strict=True) if isinstance(r, Linear)]
+        named = [(f"{c.letter} of {want.arrays[c.array].name}", c, rule) for c, rule in ruled]
+        named = [(name, rule) for name, c, rule in named if not rule.fits(base, extra.at[:, c.number])]
+        broken = [f"{name} is not {rule.text(view.letters)}" for name, rule in named]
         few = 0 < len(broken) <= FEW_BROKEN  # where all are broken, none of them is the cause
         if few and all(isinstance(rule, Linear) and rule.is_whole for rule in view.rules):
             things = "products" if len(want.arrays) > 2 else "elements"

@@ -73,15 +73,7 @@ def explained(puzzle: Puzzle, index: int, finding: Failure, verdict: Verdict) ->
     case = puzzle.cases[index]
     if finding.hint > 1:
         verdict.next = f"backwarp hint {puzzle.number} {finding.hint}"
-    return replace(
-        verdict,
-        status=FAILED,
-        kind=finding.kind,
-        lines=finding.lines,
-        case=case.name,
-        case_number=index + 1,
-        dims=case.dims,
-        mismatches=[asdict(m) for m in finding.mismatches],
-        mistake=finding.mistake,
-        hint=finding.hint,
-    )
+    where = dict(case=case.name, case_number=index + 1, dims=case.dims)
+    named = dict(kind=finding.kind, mistake=finding.mistake, hint=finding.hint)
+    mismatches = [asdict(m) for m in finding.mismatches]
+    return replace(verdict, status=FAILED, lines=finding.lines, mismatches=mismatches, **where, **named)

@@ -197,25 +197,16 @@ class Program:
 
     def _nonsense(self) -> ProgramError:
         self.end()
-        return ProgramError(
-            "exception",
-            [
-                f"The process of {self.name} sent what no net sends, and was ended.",
-                "Use net only as the lesson shows.",
-            ],
-        )
+        what = f"The process of {self.name} sent what no net sends, and was ended."
+        return ProgramError("exception", [what, "Use net only as the lesson shows."])
 
     def _gone(self) -> ProgramError | DeviceError:
         child, how = self._child, self.end()
         if not (child and child.ready):
             return DeviceError(f"the process for {self.name} cannot be started ({how})")
-        return ProgramError(
-            "exception",
-            [
-                f"The process of {self.name} ended unexpectedly ({how}).",
-                "A function has to return: os._exit, os.abort and what crashes Python end the process.",
-            ],
-        )
+        what = f"The process of {self.name} ended unexpectedly ({how})."
+        why = "A function has to return: os._exit, os.abort and what crashes Python end the process."
+        return ProgramError("exception", [what, why])
 
     def _check_function(self, signature: str, defined: list[str], codes: dict) -> None:
         """ProgramError if a function that the file must have is missing, or has other parameters."""

@@ -4,7 +4,7 @@ from_solution.py first tries what the solution suggests, where the kernel differ
 
 Then all edits are tried: edits.py defines the operations and how they read, sites.py where they apply, pool.py and
 terms.py which values they insert, ranks.py how likely those are.
-schemata.py (with statements.py, exchanges.py, moves.py, expressions.py and support.py) writes all of them into one kernel that is
+schemata.py (with statements.py, moves.py, expressions.py and support.py) writes all of them into one kernel that is
 compiled once; pairs.py says which edits belong together; variants.py runs them; order.py decides their order, and
 suspicion.py which lines come first; search.py tries them, and judge.py grades what is left.
 

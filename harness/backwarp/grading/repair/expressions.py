@@ -6,21 +6,8 @@ import re
 from collections.abc import Callable
 
 from ...cuda.pieces import Piece, Variable
-from .edits import (
-    ASSIGN,
-    BINARY,
-    CALL,
-    CALLED,
-    CONDITION,
-    FLOAT,
-    FLOAT_BINARY,
-    FLOAT_CALL,
-    INTEGER,
-    LOGICAL,
-    RELATION,
-    Edit,
-    Operation,
-)
+from . import edits
+from .edits import Edit, Operation
 from .sites import Choice, is_of_barrier
 from .support import ARITHMETIC, ASSIGNMENTS, RELATIONS, asked
 from .terms import are_counterparts
@@ -38,7 +25,7 @@ class Expressions:
             return f"({self._condition(inner)})"
         text = self.write(p)
         here = self.pool.here(self.integers, p.start)
-        number = self.schemata.add(p, CONDITION, self.integers, here, order=is_of_barrier(p))
+        number = self.schemata.add(p, edits.CONDITION, self.integers, here, order=is_of_barrier(p))
         if number is not None:
             text = f"backwarp_condition({number}, {text}, backwarp_p)"
         return self._in_both(p, text)
@@ -68,7 +55,8 @@ class Expressions:
         kind = self.pool.kind(p)
         if kind not in ("integer", "float"):
             return text
-        operations, entries = (INTEGER, self.integers) if kind == "integer" else (FLOAT, self.floats)
+        pools = {"integer": (edits.INTEGER, self.integers), "float": (edits.FLOAT, self.floats)}
+        operations, entries = pools[kind]
         number = self.schemata.add(p, operations, entries, self.pool.here(entries, p.start))
         return text if number is None else f"backwarp_value({number}, {text}, backwarp_p)"
 
@@ -156,10 +144,10 @@ class Expressions:
             return p.code
         given = self._inside(arguments)
         text = p.file.text[p.start : arguments.start] + given
-        operations = CALLED.get(name, ()) if not own else ()
+        operations = edits.CALLED.get(name, ()) if not own else ()
         if operations and len(arguments.parts) == 2 and known in ("integer", "float"):
-            operations = FLOAT_CALL if known == "float" and operations is CALL else operations
-            if operations is not FLOAT_CALL or name.startswith("f"):
+            operations = edits.FLOAT_CALL if known == "float" and operations is edits.CALL else operations
+            if operations is not edits.FLOAT_CALL or name.startswith("f"):
                 number = self.schemata.add(p, operations)
                 if number is not None:
                     text = f"backwarp_call_{name}({number}, " + given[1:]
@@ -179,7 +167,7 @@ class Expressions:
 
         def made(choice: Choice) -> Edit:
             operation = self.assign[choice.operation]
-            if operation in ASSIGN:
+            if operation in edits.ASSIGN:
                 return Edit(sign.start, sign.end, operation.code.split()[1], operation.says)
             return Edit(p.start, p.end, f"atomicAdd(&{left}, {right})", operation.says)
 
@@ -189,7 +177,7 @@ class Expressions:
         left, right, sign = p.part("left"), p.part("right"), p.part("operator").code
         kinds = {self.pool.kind(left), self.pool.kind(right)}
         if sign in ("&&", "||"):
-            number = self.schemata.add(p, LOGICAL)
+            number = self.schemata.add(p, edits.LOGICAL)
             plain = f"{self.write(left)} {sign} {self.write(right)}"
             if number is None:
                 return plain
@@ -202,9 +190,9 @@ class Expressions:
         if not kinds <= {"integer", "float", "bool"}:
             return plain
         if sign in RELATIONS:
-            number = self.schemata.add(p, RELATION)
+            number = self.schemata.add(p, edits.RELATION)
             return plain if number is None else f"backwarp_{RELATIONS[sign]}({number}, {', '.join(written)})"
-        operations = FLOAT_BINARY if "float" in kinds else BINARY
+        operations = edits.FLOAT_BINARY if "float" in kinds else edits.BINARY
         number = self.schemata.add(p, operations) if sign in ARITHMETIC else None
         if number is not None:
             plain = f"backwarp_{ARITHMETIC[sign]}({number}, {', '.join(written)})"

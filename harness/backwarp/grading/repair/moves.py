@@ -1,14 +1,17 @@
-"""The sites of statements that may belong elsewhere: before the statement that stands before them, or before a loop that they are in."""
+"""The sites of statements that may belong elsewhere, before the one before them or a loop around them; and of two declared names
+that may have changed places."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 
-from ...cuda.pieces import Piece
+from ...cuda.kinds import kind_of
+from ...cuda.pieces import Piece, Variable
 from ...cuda.tree import LOOPS
-from .edits import MOVED, Edit
+from .edits import EXCHANGE, MOVED, Edit
 from .repair import rest_of_line
+from .sites import Choice
 from .support import asked
 
 SIMPLE = ("expression_statement", "if_statement")
@@ -97,3 +100,41 @@ def _set_in(p: Piece) -> set[str]:
     targets = [e.part("left") for e in p.all("assignment_expression")]
     targets += [e.part("argument") for e in p.all("update_expression")]
     return {name.code for t in targets for name in list(t.all("identifier"))[:1]}
+
+
+class Exchanges:
+    """Writes what exchanges two names; statements.py writes the statements themselves."""
+
+    def _declared_before(self, p: Piece) -> list[Variable]:
+        """The last variable of the declaration just before."""
+        before = p.node.prev_named_sibling
+        if before is None or before.type != "declaration":
+            return []
+        return [v for v in self.pool.locals if p.file.piece(before).holds(v)][-1:]
+
+    def _exchanged(self, one: Variable, other: Variable) -> str:
+        """The names of two variables that are declared one after the other."""
+        names = [_name_of(v) for v in (one, other)]
+
+        def made(choice: Choice) -> tuple[Edit, ...]:
+            after = (other.name, one.name)
+            return tuple(Edit(n.start, n.end, text, EXCHANGE.says) for n, text in zip(names, after))
+
+        number = self.schemata.add(other, (EXCHANGE,), made=made)
+        return "" if number is None else f"if ({asked(number)}) backwarp_exchange({one.name}, {other.name}); "
+
+
+def _name_of(v: Variable) -> Piece:
+    """Where a declaration has the variable's name."""
+    found = v
+    while inner := found.part("declarator"):
+        found = inner
+    return found
+
+
+def may_be_exchanged(one: Variable, other: Variable) -> bool:
+    plain = one.type == other.type and kind_of(one) == kind_of(other) == "integer"
+    fixed = {"const", "constexpr"} & {*one.words, *other.words, *one.type.split()}
+    both = one.value and other.value and one.node.type == other.node.type == "init_declarator"
+    apart = bool(plain and not fixed and both)
+    return apart and all(n.code != one.name for n in other.value.all("identifier"))

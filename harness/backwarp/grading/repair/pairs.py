@@ -50,16 +50,13 @@ def everywhere(named: Sequence[tuple[Site, int]]) -> Iterator[tuple[Choice, ...]
             swap = {own: other, other: own}
             columns = [(a, b) for a in _counterparts(site, own) for b in _counterparts(site, other) if a != b]
             columns = [pair for pair in columns if not {*pair} & {own, other}]
-            every = {a: b for pair in columns for a, b in (pair, pair[::-1]) if _of_one(pool, pair)}
+            own_way = [(a, b) for a, b in columns if of_one_direction(pool[a].text, pool[b].text)]
+            every = {a: b for pair in own_way for a, b in (pair, pair[::-1])}
             for turned in ({}, *({a: b, b: a} for a, b in columns), *([every] if len(every) > 2 else [])):
                 chosen = [(s, (swap | turned).get(e)) for s, e in near]
                 chosen = [s.replaced_by(e) for s, e in chosen if e is not None and e in s.is_here]
                 if 2 < len(chosen) <= MOST_TOGETHER:
                     yield tuple(chosen)
-
-
-def _of_one(pool, entries: tuple[int, int]) -> bool:
-    return of_one_direction(*(pool[i].text for i in entries))
 
 
 def zeroed(sites: Sequence[Site]) -> Iterator[tuple[Choice, ...]]:

@@ -186,11 +186,9 @@ class Pool(Kinds):
 
     @cached_property
     def _direct(self) -> list[Entry]:
-        found = [
-            Entry(v.name, v, varies=v.node.id not in self._steady, rank=self._rank(v))
-            for v in self.locals
-            if kind_of(v) == "integer" and "constexpr" not in v.words and not is_shared(v)
-        ]
+        own = (v for v in self.locals if kind_of(v) == "integer" and "constexpr" not in v.words)
+        own = [(v, v.node.id not in self._steady) for v in own if not is_shared(v)]
+        found = [Entry(v.name, v, varies=varies, rank=self._rank(v)) for v, varies in own]
         far = {"gridDim.x": FAR_FETCHED} if self._lacks_blocks else {}  # but for GRID
         for text in self._builtins:
             found.append(Entry(text, varies=not text.endswith(_EXTENTS), rank=far.get(text, 0.0)))

@@ -62,7 +62,7 @@ class Schemata:
         plain: Iterable[int] = (),
         idle: Iterable[str] = (),
     ):
-        source = _rolled(source)
+        source = _UNROLL.sub(lambda found: " " * len(found[0]), source)  # each copy takes time to compile
         self.file, self.kernel, self.without, self.plain = read(source), kernel, set(without), set(plain)
         self.arrays, self.programs, self.idle = arrays, [], frozenset(idle)
         self.races = None if races is None else set(races)
@@ -88,9 +88,6 @@ class Schemata:
         header = pool_text(self.programs, len(self.sites)) + support(self.races is not None)
         self.before = header.count("\n")
         self.text = header + "".join(parts) + source[at:]
-
-    def arrays_of(self, function: Function) -> Sequence[Array]:
-        return self.arrays if function.name == self.kernel else ()
 
     def left_out(self, function: Function) -> bool:
         return "constexpr" in function.words or function.body.node.has_error

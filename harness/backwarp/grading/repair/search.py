@@ -60,17 +60,8 @@ def repairs(
         from ...devices import confined_device as opener
     t = tunables(source)
     puzzle = as_graded(puzzle, verdict, t)
-    search = Search(
-        puzzle,
-        source,
-        verdict,
-        name,
-        opener,
-        budget,
-        tell or (lambda _: None),
-        until=time.monotonic() + HANGS,
-        aided=aided and puzzle.has_solution and not puzzle.repair,
-    )
+    how = dict(until=time.monotonic() + HANGS, aided=aided and puzzle.has_solution and not puzzle.repair)
+    search = Search(puzzle, source, verdict, name, opener, budget, tell or (lambda _: None), **how)
     try:
         return search.run()
     except (CompileError, DeviceError, LaunchError, CourseError, RecursionError):
@@ -126,18 +117,11 @@ class Search(Order):
         for checks in self.builds:
             if self.left < 0:
                 break
-            with self.opener("cpu", checks=self._checks_of(checks), seed=self.verdict.seed) as device:
-                make = partial(
-                    Variants,
-                    self.puzzle,
-                    self.verdict,
-                    name=self.name,
-                    given=self.given,
-                    left=lambda: self.left,
-                    work=self.clock,
-                    races=self.disordered if checks == "full" else None,
-                    device=device,
-                )
+            hasty = checks == "memory" and not has_barriers(self.source, self.kernel.name)  # compiled fast
+            with self.opener("cpu", checks="draft" if hasty else checks, seed=self.verdict.seed) as device:
+                how = dict(name=self.name, given=self.given, left=lambda: self.left, work=self.clock)
+                races = self.disordered if checks == "full" else None
+                make = partial(Variants, self.puzzle, self.verdict, device=device, races=races, **how)
                 if found := self.found_in(make, self.groups if checks != "full" else [None]):
                     return found
         return []
@@ -163,11 +147,6 @@ class Search(Order):
             return ("memory",)
         late = self.verdict.fault["kind"] in ("race", "barrier-divergence")
         return ("full", "memory") if late else ("memory", "full")
-
-    def _checks_of(self, build: str) -> str:
-        """Without barriers, fast compilation pays off."""
-        hasty = build == "memory" and not has_barriers(self.source, self.kernel.name)
-        return "draft" if hasty else build
 
     def found_in(self, make: Callable[..., Variants], groups: Sequence[list[int] | None]) -> list[Repair]:
         """Repairs by the first edits that make it right: the likely ones of each group of lines, then all

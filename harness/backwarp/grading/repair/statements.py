@@ -8,9 +8,8 @@ from itertools import pairwise
 
 from ...cuda.pieces import Function, Piece, Variable
 from .edits import ASSIGN, ATOMIC, BARRIERS, ELSE_ZERO, TOO_MANY, Edit, Operation
-from .exchanges import Exchanges, may_be_exchanged
 from .expressions import Expressions
-from .moves import Moves
+from .moves import Exchanges, Moves, may_be_exchanged
 from .pool import Pool
 from .sites import Choice
 from .support import asked
@@ -25,7 +24,7 @@ class Writer(Exchanges, Expressions, Moves):
 
     def __init__(self, schemata, function: Function):
         self.schemata, self.function = schemata, function
-        arrays, idle = schemata.arrays_of(function), schemata.idle
+        arrays, idle = schemata.arrays if function.name == schemata.kernel else (), schemata.idle
         self.pool = Pool(schemata.file, function, schemata.programs, arrays, idle)
         self.integers, self.floats = self.pool.integers, self.pool.floats
         kept = {"i": [e.variable for e in self.integers], "f": [e.variable for e in self.floats]}

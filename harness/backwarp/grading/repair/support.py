@@ -7,20 +7,8 @@ import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 
-from .edits import (
-    ASSIGN,
-    ATOMIC,
-    BINARY,
-    CALL,
-    CALLED,
-    CONDITION,
-    FLOAT,
-    FLOAT_BINARY,
-    FLOAT_CALL,
-    INTEGER,
-    RELATION,
-    Operation,
-)
+from . import edits
+from .edits import Operation
 from .pool import TERMS
 from .sites import MOST_TOGETHER
 from .terms import END, FLOATS_OF, INTEGERS_OF, LONGEST
@@ -145,18 +133,20 @@ def support(atomic: bool) -> str:
     lines = []
     for type_ in _TYPES:
         real = type_ in ("float", "double")
-        get, operations, binary = ("float", FLOAT, FLOAT_BINARY) if real else ("int", INTEGER, BINARY)
+        get, operations, binary = "int", edits.INTEGER, edits.BINARY
+        if real:
+            get, operations, binary = "float", edits.FLOAT, edits.FLOAT_BINARY
         values = ", ".join(f"{x} = backwarp_{get}(edit.{x}, p)" for x in ("a" if real else "ab"))
-        made = {"CHANGED": operations, "COMBINED": binary, "RELATED": RELATION}
+        made = {"CHANGED": operations, "COMBINED": binary, "RELATED": edits.RELATION}
         lines.append(_filled(_OF_TYPE, TYPE=type_, VALUES=values, **_cases("return {};", made)))
     lines += [_filled(_ARITHMETIC, SIGN=sign, NAME=name) for sign, name in ARITHMETIC.items()]
     lines += [_filled(_RELATION, SIGN=sign, NAME=name) for sign, name in RELATIONS.items()]
-    made = {"OF_INTEGERS": CALL, "OF_FLOATS": FLOAT_CALL, "DECIDED": CONDITION}
-    stored = {"STORED": (*ASSIGN, ATOMIC) if atomic else ASSIGN}
+    made = {"OF_INTEGERS": edits.CALL, "OF_FLOATS": edits.FLOAT_CALL, "DECIDED": edits.CONDITION}
+    stored = {"STORED": (*edits.ASSIGN, edits.ATOMIC) if atomic else edits.ASSIGN}
     lines.append(_filled(_OTHERS, **_cases("return {};", made), **_cases("{}; break;", stored)))
     lines += [_filled(_ASSIGNMENT, SIGN=sign, NAME=name) for sign, name in ASSIGNMENTS.items()]
-    kinds = (CALL, FLOAT_CALL)
-    lines += [_filled(_CALLS[kinds.index(made)], NAME=name) for name, made in CALLED.items()]
+    kinds = (edits.CALL, edits.FLOAT_CALL)
+    lines += [_filled(_CALLS[kinds.index(made)], NAME=name) for name, made in edits.CALLED.items()]
     return "".join(lines)
 
 

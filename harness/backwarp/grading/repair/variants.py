@@ -254,21 +254,12 @@ class Variants:
             setup.module.set_constant(p.name, trial.arrays[p.name])
         arguments = kernel.arguments(handles, trial.dims)
         wanted = [Wanted(handles[t.array.name], t.values, t.tolerance, t.special) for t in trial.targets]
-        launch = trial.launch
-        launch.allow(setup.kernels[kernel.name])
+        launch, compiled = trial.launch, setup.kernels[kernel.name]
+        launch.allow(compiled)
+        given = launch.grid, launch.block, arguments, wanted, launch.shared_mem, HANGS, self.apart
         for at in range(0, len(choices), REQUEST):
             chosen = rows(choices[at : at + REQUEST], len(self.schemata.sites))
-            found = setup.kernels[kernel.name].variants(
-                "backwarp",
-                chosen,
-                launch.grid,
-                launch.block,
-                arguments,
-                wanted,
-                launch.shared_mem,
-                HANGS,
-                self.apart,
-            )
+            found = compiled.variants("backwarp", chosen, *given)
             yield from found
             if len(found) < len(chosen):
                 return

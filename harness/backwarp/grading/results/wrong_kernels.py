@@ -46,14 +46,6 @@ class Variant:
 
 
 @dataclass
-class Brief(Pace):
-    """No launch may take longer, however large its arrays are."""
-
-    def limit(self, nbytes: int) -> float:
-        return SECONDS
-
-
-@dataclass
 class WrongKernels:
     """The mistakes of one kernel that have a sentence, on a device of their own, with the constants of the file `source`."""
 
@@ -85,7 +77,9 @@ class WrongKernels:
         variant = self.variant(mistake.name)
         if variant is None:
             return None
-        trial = Trial(Outcome(seen.case, self.kernel), Brief(), dims=dict(seen.dims), arrays=seen.arrays)
+        trial = Trial(
+            Outcome(seen.case, self.kernel), Pace(longest=SECONDS), dims=dict(seen.dims), arrays=seen.arrays
+        )
         trial.targets, schedule = seen.targets, 2 * self.seed + 1
         try:
             if mistake.name not in self.tunables:
