@@ -59,8 +59,7 @@ def decimal(message: str) -> str:
 
 
 def with_warnings(lines: list[str], warnings: Sequence, source: str, faulted: bool = False) -> list[str]:
-    """The explanation of a failure, with the compiler's warnings inserted after what happened: its first line, and with a
-    fault the sentence after that. The launch may use a constant that the file does not."""
+    """The explanation of a failure, with the compiler's warnings after what happened: one line, or with a fault two."""
     own = {f'"{name}"' for name in tunables(source)}
     shown = (w for w in reversed(warnings) if w.severity == "warning" and w.line)
     shown = (w for w in shown if not ("never referenced" in w.message and own & {*w.message.split()}))

@@ -174,9 +174,7 @@ def not_constant(seen: Seen) -> str:
             continue
         if found.value and re.fullmatch(r"\d+", found.value.code):
             return f"Line {found.line} declares {word} as a variable: write constexpr int {word} = {found.value.code}."
-        launch = seen.is_in_a_kernel and word in [
-            p.name for p in seen.file.function_at(seen.d.line).parameters
-        ]
+        launch = seen.is_in_a_kernel and found.outer.kind == "parameter_declaration"
         known = "only at the launch" if launch else "only when the kernel runs"
         if re.match(r"\s*(static )?constexpr\b", seen.d.source):
             return f"{word} is known {known}, so this is no constexpr: write const."

@@ -132,10 +132,8 @@ def _conflicts(line: int, file: CudaText, requests: Sequence[Request], excess: f
     variable = next(v for v in file.variables if v.name == array)
     size, pitch = values.size_of(variable.type), tiles[array][-1]
     start, count = min(a.min() for a in known) // 16 * 16, int(np.prod(tiles[array]))
-    outside = [
-        (r.addresses >= 0) & ((r.addresses < start) | (r.addresses >= start + size * count)) for r in near
-    ]
-    near = [r for r, beyond in zip(near, outside, strict=True) if not beyond.any()]
+    places, end = ((r, r.addresses[r.addresses >= 0]) for r in near), start + size * count
+    near = [r for r, at in places if ((at >= start) & (at < end)).all()]
     worst = max((r for r in near if r.line == line), key=lambda r: _passes(r.addresses, r.size), default=None)
     if worst is None or size != _WORD or _passes(worst.addresses, worst.size) < 2:
         return ""
@@ -179,9 +177,5 @@ def _meeting(addresses: np.ndarray) -> tuple[int, int]:
     """The first two lanes that want different words of one bank."""
     words = addresses // _WORD
     lanes = np.flatnonzero(addresses >= 0)
-    return next(
-        (a, b)
-        for b in lanes
-        for a in lanes[lanes < b]
-        if words[a] != words[b] and (words[a] - words[b]) % _BANKS == 0
-    )
+    pairs = ((a, b, words[a] - words[b]) for b in lanes for a in lanes[lanes < b])
+    return next((a, b) for a, b, apart in pairs if apart and apart % _BANKS == 0)

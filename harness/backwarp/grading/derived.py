@@ -41,8 +41,7 @@ DEGREES = 1, 2, 0  # in which an input is scaled; 2: a bias, which is added to p
 
 
 def whole(puzzle: Puzzle, seed: int, t: Mapping[str, int], longest: bool = True) -> Puzzle:
-    """The puzzle as a file with this seed and these constants is graded: with the sizes it draws, and derived cases.
-    longest: whether axes are longer than 16 bits can count."""
+    """The puzzle as a file is graded: with the sizes it draws, and derived cases. longest: axes longer than 16 bits can count."""
     drawn = puzzle.drawn(seed)
     return replace(drawn, cases=(*drawn.cases, *long_cases(puzzle, t, longest), *scaled_cases(puzzle)))
 
@@ -63,8 +62,7 @@ def long_cases(puzzle: Puzzle, t: Mapping[str, int], longest: bool = True) -> It
 
 
 def narrow_cases(puzzle: Puzzle, t: Mapping[str, int], lines: Callable[[str], Mapping]) -> Iterator[Case]:
-    """For a file whose kernels keep whole numbers in something narrow: all axes and other numbers are as long as can be tried,
-    and most of the inputs is zero. lines: those of a kernel, see `narrow.lines`."""
+    """For kernels that keep whole numbers in something narrow: axes as long as can be tried. lines: see `narrow.lines`."""
     found = {kernel: lines(kernel.name) for kernel in puzzle.kernels}
     for kernel, kind in ((kernel, kind) for kernel in found for kind in REACHES if kind in found[kernel]):
         axes = Axes(puzzle, kernel, t, REACHES[kind])
@@ -165,9 +163,8 @@ class Axes:
     @cached_property
     def values(self) -> dict[str, list]:
         """Every number that cases have, in all of them."""
-        names = dict.fromkeys(
-            n for c in self.puzzle.cases if self.kernel in self.puzzle.kernels_of(c) for n in c.dims
-        )
+        own = (c for c in self.puzzle.cases if self.kernel in self.puzzle.kernels_of(c))
+        names = dict.fromkeys(n for c in own for n in c.dims)
         return {n: [d[n] for d in self.declared if n in d] for n in names}
 
     @cached_property

@@ -109,8 +109,7 @@ def _shift(words: Sequence[str], size: int) -> int:
 
 
 def _before(words: Sequence[Piece], i: int, ends: bool) -> tuple[int, int]:
-    """The place to insert before a word. ends: it is a statement, which goes to the end of the previous line
-    if the word is first on its line."""
+    """The place to insert before a word. ends: it is a statement, which goes to the end of the line before."""
     first = i < len(words) and i and words[i - 1].line < words[i].line
     at = words[i - 1].end if i == len(words) or ends and first else words[i].start
     return at, at

@@ -69,8 +69,7 @@ class Asked:
 
 
 def clearest(failed: list[Outcome]) -> Outcome:
-    """The outcome to explain: the first, except that a race between warps takes precedence over the same kernel's race
-    within a warp, and whatever else fails over a race of equal values: their remedies would not be enough."""
+    """The outcome to explain: the first; but rather a race between warps than within one, and wrong results than a harmless race."""
 
     def race(o: Outcome, severity: str) -> bool:
         return isinstance(o.error, KernelFault) and (o.error.kind, o.error.severity) == ("race", severity)

@@ -250,8 +250,7 @@ def only(puzzle: Puzzle, case: str) -> Puzzle:
 def run_all(
     puzzle: Puzzle, setups: list[Setup], source: str, name: str, options: Options, most: int | None = None
 ) -> tuple[list[Trial], int]:
-    """Runs every kernel in every case, or in this many small ones, build after build until one fails: (trials, how many
-    were completed). Errors: Stop, DeviceError."""
+    """Runs every kernel in every case, or in so many small ones, build after build until one fails: (trials, completed)."""
     pace, done, t = Pace(options.patience), 0, tunables(source)
     cases = in_order(puzzle)[:most]
     trials = [Trial(Outcome(c, k), pace) for c in cases for k in puzzle.kernels_of(c)]

@@ -62,8 +62,7 @@ def cases(puzzle: Puzzle, t: Tunables, setup: Setup, ptx: str, file: str) -> Ite
 
 
 def grows(puzzle: Puzzle, kernel: Kernel, case: Case, t: Tunables, module) -> bool:
-    """Whether the numbers in the case's lines may become larger with the axis that is long in it: not if they are the same for two
-    lengths of it. module: with `reached`."""
+    """Whether the numbers in the case's lines differ for two lengths of the axis that is long in it. module: with `reached`."""
     from ..devices.virtual.instrument import reached
 
     longest, found = max(n for n in case.dims.values() if isinstance(n, int)), []

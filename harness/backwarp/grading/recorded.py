@@ -151,10 +151,9 @@ class _Runs:
             raise CourseError(f"{kernel.name} cannot be launched: {outcome.error or ' '.join(outcome.lines)}")
         raced = [f for f in outcome.same_writes if f.severity != "note"]
         first = next(iter(result.mismatches if result else ()), None)
-        about = (
-            (f"{first.array}[{first.first.index}]", (first.first.got, first.first.expected)) if first else ()
-        )
-        return _Run((case, kernel), trial, outcome.error or next(iter(raced), None), *about)
+        error, at = outcome.error or next(iter(raced), None), first and first.first
+        about = (f"{first.array}[{at.index}]", (at.got, at.expected)) if first else ()
+        return _Run((case, kernel), trial, error, *about)
 
     def first_to_fail(self, pairs: list[tuple[Case, Kernel]]) -> _Run:
         """Else the first. Of several, only small cases are tried."""

@@ -340,10 +340,7 @@ def weigh(runs: list[LaunchResult], targets: tuple[Expected, ...], outcome: Outc
 
 
 def same(a: LaunchResult, b: LaunchResult, targets: tuple[Expected, ...]) -> bool:
-    """Do two runs agree, up to rounding? Builds may or may not use fma, and atomics add in any order.
-
-    The tolerance is that of the correct sums; a wrong kernel may sum more terms where the right answer is 0.
-    """
+    """Do two runs agree, up to rounding? Builds may or may not use fma, and atomics add in any order; sums may have more terms."""
     for target in targets:
         x, y = a.results[target.array.name], b.results[target.array.name]
         room = np.maximum(2 * target.tolerance, slack(target, x))

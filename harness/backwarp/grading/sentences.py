@@ -54,12 +54,8 @@ WORDS = {  # for kinds of faults
 }
 
 
-NAN_EXPECTED = (
-    "nan is expected, since an input is one: is it lost in a comparison? x > y is false where one is nan."
-)
-NOT_A_NUMBER = (
-    "nan is not a number: the result of 0/0, for example, or of reading memory that was never written."
-)
+NAN_EXPECTED = "nan is expected, since an input is one: is it lost in a comparison? x > y is false for nan."
+NOT_A_NUMBER = "nan is not a number: the result of 0/0, for example, or of reading memory never written."
 INFINITY = "inf is infinity: the result of a division by 0, of log(0), or of a number too large for its type."
 
 
@@ -320,8 +316,7 @@ def untouched(puzzle: Puzzle, file: str, source: str) -> list[str]:
 def mismatch(
     wrong: Sequence[Mismatch], special: bool = False, pattern: bool = True, explained: bool = False
 ) -> list[str]:
-    """The first wrong element of the first wrong output, how many differ, and which. special: see Case. pattern: whether to
-    say where they are; explained: whether it is known why a number is not finite."""
+    """The first wrong element, how many differ, and which. pattern: say where; explained: why a number is not finite is known."""
     m = wrong[0]
     name = f"{m.array}[{m.first.index}]"
     if m.unwritten == m.count:

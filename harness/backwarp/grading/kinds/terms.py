@@ -132,11 +132,8 @@ def _share(unit: str, who: str, one: bool, times: float, out: str) -> str:
 
 
 def _shares(out: str, first: bool, groups: Sequence[tuple[str, int, float]]) -> str:
-    often = [
-        (f"thread{'s' * (n > 1)} {who}", how_often(times) if times else "not at all")
-        for who, n, times in groups
-    ]
-    texts = "; ".join(f"{who}: {times}" for who, times in often)
+    often = [(who, "s" * (n > 1), how_often(times) if times else "not at all") for who, n, times in groups]
+    texts = "; ".join(f"thread{s} {who}: {times}" for who, s, times in often)
     return f"what each thread{' of warp 0' * first} reads is added to {out} this many times: {texts}."
 
 

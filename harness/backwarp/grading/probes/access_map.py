@@ -190,8 +190,7 @@ def overwrites(launch: Launch) -> list[Overwrite]:
 
 
 def strays(launch: Launch) -> list[Access]:
-    """Reads of elements that a thread's results do not depend on, where it never reads others that they do depend on; or only the
-    latter, where threads do not combine their results."""
+    """Reads of what a thread's results do not depend on, where it never reads something that they do; or only the latter."""
     if launch.partial and not launch.faulted:
         return []
     level = launch.block if launch.combined else WARP if launch.factors else 1

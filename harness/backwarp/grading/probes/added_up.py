@@ -31,8 +31,7 @@ def added_up(
     setup: Setup,
     seed: int,
 ) -> Finding | None:
-    """What the kernel adds up wrongly, in a case that it completes; failing that, in one that some threads
-    complete. examples: whether to name terms of one element if there is no rule."""
+    """What the kernel adds up wrongly, in a case that it, or some threads, complete. examples: name terms without a rule."""
     kernel, t = shown.kernel, tunables(source)
     begin = partial(begun, puzzle, kernel=kernel, t=t, seed=seed)
     if shown.mismatches and not math.isfinite(shown.mismatches[0].first.got):

@@ -145,8 +145,7 @@ def _strays(
     shape: tuple,
     sizes: Mapping[str, str],
 ) -> list[Finding]:
-    """The first of two threads that write the same element which has none of its own: part of its index is
-    outside its axis. mine: the fault, with the file's name for the array."""
+    """The first of two threads that write one element which has none of its own. mine: with the file's name of the array."""
     if not fault.other or fault.line != fault.other.line:
         return []
     if fault.space == "shared" and "read" in (fault.access, fault.other.access):
@@ -291,10 +290,8 @@ def _guard(
     variables to look at, if there are any. flat: see `is_flat`.
     """
     ranked, place, integer = [], probe.indices[0].start, integer_of(file, values)
-    own, behind = (
-        {name for name in names if varies(file, probe.function, name, place)}
-        for names in (probe.own, probe.behind)
-    )
+    own = {name for name in probe.own if varies(file, probe.function, name, place)}
+    behind = {name for name in probe.behind if varies(file, probe.function, name, place)}
     looked = outside | {
         p.code
         for n in outside

@@ -34,9 +34,7 @@ def difference(want: Terms, got: Terms, scalars: Mapping[str, float] | None = No
 
 
 def general(want: Terms, got: Terms, raced: bool = False) -> Finding | None:
-    """What all wrong elements have in common; None if nothing is wrong, or if it takes an example to say.
-    raced: whether threads store over one another's results: then what is looked up in a table is
-    arbitrary."""
+    """What all wrong elements have in common, if anything. raced: then what is looked up in a table is arbitrary."""
     if not len(got.at):
         out, *factors = (a.name for a in want.arrays)
         return None if factors[1:] else Finding.of("nothing_gets", array=factors[0], out=out)

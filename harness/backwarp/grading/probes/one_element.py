@@ -107,10 +107,8 @@ def other_weight(want: Terms, got: Terms, scalars: Mapping[str, float]) -> Findi
         return Finding.of("other_divisor", now=round(1 / now), right=1, **facts)
     ratios = got.times[b] / want.times[a]
     if len(ratios) >= LEAST_TERMS and np.allclose(ratios, ratios[0], rtol=1e-4) and 0 < ratios[0] < _ONE:
-        facts = dict(
-            out=want.arrays[0].name, array=want.arrays[1].name, called=in_scalars(ratios[0], scalars)
-        )
-        return Finding.of("other_share", ratio=float(ratios[0]), **facts)
+        facts = dict(ratio=float(ratios[0]), called=in_scalars(ratios[0], scalars))
+        return Finding.of("other_share", out=want.arrays[0].name, array=want.arrays[1].name, **facts)
     if scalars and (called := in_scalars(now, scalars)) != (expected := in_scalars(right, scalars)):
         return Finding.of("other_scalar", now=f"{now:.4g}{called}", right=f"{right:.4g}{expected}", **facts)
     return Finding.of("other_times", now=now, right=right, **facts)
@@ -119,9 +117,8 @@ def other_weight(want: Terms, got: Terms, scalars: Mapping[str, float]) -> Findi
 def in_scalars(factor: float, scalars: Mapping[str, float]) -> str:
     """` (-learning_rate * momentum)`: the only product of some of these that a factor is, or 1 plus or minus one."""
     for count in range(1, len(scalars) + 1):
-        known = [
-            (" * ".join(names), prod(scalars[n] for n in names)) for names in combinations(scalars, count)
-        ]
+        some = combinations(scalars, count)
+        known = [(" * ".join(names), prod(scalars[n] for n in names)) for names in some]
         for form, of in (("{}", 0), ("-{}", 0), ("1 - {}", 1), ("1 + {}", 1)):
             sign = -1 if "-" in form else 1
             found = [name for name, x in known if abs(of + sign * x - factor) < CLOSE * abs(factor)]

@@ -76,8 +76,7 @@ def arrivals(
     shares: Mapping[int, list[int]],
     run: Run,
 ) -> dict[int, float]:
-    """How often the share of a thread is added, by thread; {} if the right result or the kernel's is not a sum, or no
-    thread's elements are all added equally often."""
+    """How often the share of a thread is added, by thread; {} for no sum, or where a thread's elements differ in that."""
     name = kernel.outputs[0].name
 
     def right(inputs: Arrays) -> np.ndarray:

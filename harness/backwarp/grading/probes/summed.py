@@ -291,8 +291,7 @@ def right_results(kernel: Kernel, dims: Mapping[str, int], budget: Budget) -> Ru
 def of_element(
     kernel: Kernel, dims: Mapping[str, int], arrays: Arrays, array: str, flat: int
 ) -> list[frozenset[tuple[str, int]]] | None:
-    """The products that the right answer is the sum of, in an element of an output: the elements of inputs that are multiplied. None
-    if it is no such sum. Errors: Spent."""
+    """The products that the right answer is the sum of, in an element of an output; None if it is no such sum. Errors: Spent."""
     output = next((a for a in kernel.outputs if a.name == array), None)
     floats = [a for a in kernel.arrays if a.is_input and a.dtype in FLOATS]
     right = right_results(kernel, dims, Budget(OF_ELEMENT))

@@ -35,9 +35,8 @@ def judge_program(
             lines = str(e).splitlines()
             verdict = replace(verdict, status=ERROR, kind="device", lines=lines, next="backwarp doctor")
         except NoSolution as e:
-            verdict = replace(
-                verdict, status=ERROR, kind="kernels", lines=str(e).splitlines(), next="backwarp list"
-            )
+            why = dict(kind="kernels", lines=str(e).splitlines(), next="backwarp list")
+            verdict = replace(verdict, status=ERROR, **why)
         verdict.stdout, verdict.stdout_dropped = program.printed, program.dropped
     return verdict
 

@@ -31,9 +31,8 @@ class Moves:
             if not targets:
                 continue
             edits = [self._move(s, p) for p in targets]
-            number = self.schemata.add(
-                s, [MOVED] * len(edits), made=lambda c, edits=edits: edits[c.operation]
-            )
+            operations, made = [MOVED] * len(edits), lambda c, edits=edits: edits[c.operation]
+            number = self.schemata.add(s, operations, made=made)
             if number is None:
                 continue
             self.moved[s.node.id] = number
@@ -81,10 +80,9 @@ class Moves:
         """A statement that may be moved, and what may be put before it."""
         if p.node.id in self.moved:
             text = f"if (!{asked(self.moved[p.node.id])}) {{ {text} }}"
-        put = (
-            (asked(n), f"backwarp_operation({n}) == {i}", code) for n, i, code in self.put.get(p.node.id, ())
-        )
-        return "".join(f"if ({here} && {this}) {{ {code} }} " for here, this, code in put) + text
+        put = self.put.get(p.node.id, ())
+        tests = (f"if ({asked(n)} && backwarp_operation({n}) == {i}) {{ {code} }} " for n, i, code in put)
+        return "".join(tests) + text
 
 
 def _line_start(text: str, place: int) -> int:

@@ -40,8 +40,7 @@ def turned(named: Sequence[tuple[Site, int]]) -> Iterator[tuple[Choice, ...]]:
 
 
 def everywhere(named: Sequence[tuple[Site, int]]) -> Iterator[tuple[Choice, ...]]:
-    """Two names swapped in a run of lines, each alone or as those of rows and of columns: `h * stride_w`
-    and `w * stride_h`, `p * dilation_h + r * stride_h` and the same for columns."""
+    """Two names swapped in a run of lines, alone or as those of rows and of columns: `h * stride_w` and `w * stride_h`."""
     named = [(s, own) for s, own in named if not s.pool[own].of]
     for i, (site, own) in enumerate(named):
         pool = site.pool

@@ -195,9 +195,8 @@ class Writer(Exchanges, Expressions, Moves):
         first, *others = (p.file.piece(n) for n in p.node.children_by_field_name("declarator"))
         head, text, at = p.file.text[p.start : first.start], "", p.start
         for d in (first, *others) if others and "//" not in head else ():
-            text += (
-                "\n" * p.file.text[at : d.start].count("\n") + f"{' '.join(head.split())} {self.write(d)}; "
-            )
+            text += "\n" * p.file.text[at : d.start].count("\n")
+            text += f"{' '.join(head.split())} {self.write(d)}; "
             text += self._stores(v for v in self.pool.locals if d.holds(v))
             at = d.end
         return text or self._inside(p)

@@ -160,8 +160,7 @@ def next_hint(puzzle: Puzzle, progress: Progress, path: Path) -> tuple[int, list
 
 
 def hint(repair: Mapping, level: int, source: str) -> list[str]:
-    """Paragraphs, and source lines indented by four spaces, for each line of the change. level: 1 which expression,
-    2 what kind of change, 3 the change itself."""
+    """Paragraphs, and source lines, for each line of the change. level: 1 which expression, 2 what kind of change, 3 the change."""
     part = "part of " * (len(repair["edits"]) > 1)
     found = []
     for edit in repair["edits"]:

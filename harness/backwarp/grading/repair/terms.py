@@ -75,8 +75,7 @@ def parsed(texts: Iterable[str]) -> Iterator[tuple[str, Piece]]:
 
 
 def in_text(body: Piece, names: Collection[str]) -> list[str]:
-    """The sums, products and remainders in a function, frequent ones first; each also for the other
-    direction, for every quotient the remainder, and for the number of a warp how many warps there are."""
+    """The sums, products and remainders in a function, frequent ones first, also for other directions; for quotients remainders."""
     found: Counter[str] = Counter()
     for e in body.all("binary_expression"):
         if e.part("operator").code in SIGNS and 2 <= len(list(e.all(*_NAMES))) <= MOST_LEAVES:

@@ -31,11 +31,7 @@ def explain(
     foresee: Foresee,
     unnamed: bool = True,
 ) -> Finding | None:
-    """The only explanation of a kernel's wrong outputs, or None.
-
-    observations: every completed case of `kernel`, the one to be explained first. foresee: see Foresee. unnamed: also
-    explanations without a name.
-    """
+    """The only explanation of wrong outputs, or None. observations: completed cases, the shown one first."""
     if matches := declared(puzzle, kernel, observations, foresee):
         return the_only(matches)
     failed = [o for o in observations if o.failed]

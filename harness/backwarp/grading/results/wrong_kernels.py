@@ -77,9 +77,8 @@ class WrongKernels:
         variant = self.variant(mistake.name)
         if variant is None:
             return None
-        trial = Trial(
-            Outcome(seen.case, self.kernel), Pace(longest=SECONDS), dims=dict(seen.dims), arrays=seen.arrays
-        )
+        given = dict(dims=dict(seen.dims), arrays=seen.arrays)
+        trial = Trial(Outcome(seen.case, self.kernel), Pace(longest=SECONDS), **given)
         trial.targets, schedule = seen.targets, 2 * self.seed + 1
         try:
             if mistake.name not in self.tunables:

@@ -18,8 +18,7 @@ MOST = 2  # shown
 def causes(
     puzzle: Puzzle, kernel: Kernel, source: str, failed: Sequence[Mapping[str, int]] = (), named: bool = False
 ) -> list[Finding]:
-    """Slips first, then misuses. failed: see misuses; named: whether what it computes is the whole explanation. No question is asked about a
-    line that a fact is stated about."""
+    """Slips first, then misuses. failed: see misuses; named: what it computes is all. No question about a fact's line."""
     known = [*slips(source, kernel.name), *misuses(puzzle, kernel, source, failed)]
     if not known and not named and puzzle.has_solution and not puzzle.repair:
         solution = puzzle.solution_path.read_text(encoding="utf-8")

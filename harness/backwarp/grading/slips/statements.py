@@ -54,8 +54,7 @@ def compares_with_itself(function: Function) -> Iterator[Finding]:
 
 
 def stores_in_a_condition(function: Function) -> Iterator[Finding]:
-    """`if (x = e)`, and `right = k = label ? 1 : 0`. A second pair of parentheses, a comparison around it, or `x` or an atomic in
-    `e` shows that it is meant."""
+    """`if (x = e)`, and `right = k = label ? 1 : 0`; not in two parentheses, in a comparison, or with `x` or an atomic in `e`."""
     for asking in function.body.all("if_statement", *LOOPS, "conditional_expression"):
         condition, needs = asking.part("condition"), int(asking.kind != "for_statement")
         if condition and condition.kind == "condition_clause":
