@@ -29,9 +29,10 @@ def _unused_axis(kernel: str, index: str, shape: str, of: str) -> str:
     return f"In this launch, {what}, and {kernel} never uses {index}: {alike} do the same."
 
 
-def _only_change(line: int, code: str, kernel: str) -> str:
-    where = f"In {kernel}, only line {line}" if kernel else f"Only line {line}"
-    return f"{where} has to change{f'; it says: {code}' if code else '.'}"
+def _only_change(first: int, last: int = 0, *, code: str, kernel: str) -> str:
+    which, says = (f"lines {first} to {last} have", "they say") if last else (f"line {first} has", "it says")
+    where = f"In {kernel}, only {which}" if kernel else f"Only {which}"
+    return f"{where} to change{f'; {says}: {code}' if code else '.'}"
 
 
 def _only_missing(first: int, last: int = 0, kernel: str = "") -> str:

@@ -31,11 +31,10 @@ def only_change(mine: CudaText, solution: CudaText, kernel: str) -> Iterator[Fin
         return
     of = kernel if len(mine.kernels) > 1 else ""  # others may be wrong as well
     if start == end and ";" in places[0].right:
-        first, last = before[-1].line, after[0].line
-        yield Finding.of("only_missing", *sorted({first, last}), kernel=of)
-    elif statement := around(after[0], changed[-1] if changed else after[0]):
-        line, text = after[0].line, shown(statement)
-        yield Finding.of("only_change", line, code=text if len(text) <= LONGEST else "", kernel=of)
+        yield Finding.of("only_missing", *sorted({before[-1].line, after[0].line}), kernel=of)
+    elif statement := around(first := after[0], last := changed[-1] if changed else first):
+        lines, text = sorted({first.line, last.line}), shown(statement)
+        yield Finding.of("only_change", *lines, code=text if len(text) <= LONGEST else "", kernel=of)
 
 
 def names(file: CudaText, kernel: str) -> tuple[set, ...]:

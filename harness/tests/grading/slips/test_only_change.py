@@ -36,6 +36,16 @@ def test_the_place_is_named(edits, says):
     assert told(*edits)[0].startswith(says)
 
 
+def test_all_lines_of_a_change_are_named():
+    """In a loop, of whose lines two have to change."""
+    right = RIGHT.replace(
+        "sum += a[i];", "for (int j = i; j < n; j += WIDTH) {\n        if (j < i) sum += a[j];\n    }"
+    )
+    wrong = right.replace("j = i; j < n", "j = n; j > n").replace("j < i", "j <= i")
+    (found,) = only_change(read(wrong), read(right), "k")
+    assert (found.kind, found.lines) == ("only_change", (6, 7))
+
+
 def test_of_a_file_with_other_kernels_one_is_named():
     both = RIGHT + "\n__global__ void other(float* c) { c[0] = 1.0f; }"
     wrong = both.replace("sum += a[i]", "sum += a[0]")
