@@ -108,12 +108,12 @@ class Memory:
         a = self.holding(address)
         return a.described if a else mistakes.Memory("device")
 
-    def retire(self, freed: Allocation, frames: tuple[int, ...]) -> None:
-        """It has been freed; after a while its place is used again."""
+    def retire(self, freed: Allocation, frames: tuple[int, ...]) -> bool:
+        """It has been freed; after a while its place is used again. Whether that of others is now."""
         freed.freed = frames
         freed.array.retire()
         self._retired.append(freed)
-        self.drop(KEPT)
+        return self.drop(KEPT)
 
     def drop(self, keep: int = 0) -> bool:
         """Gives the oldest freed memory back until no more than `keep` bytes are held. Whether there was any."""

@@ -183,6 +183,7 @@ _SENTENCES: dict[str, tuple[str, ...] | Callable[[Mapping], list[str]]] = {
         "Put both in one stream, or record an event after the one and let the other's stream wait for it.",
     ),
     "library": ("The library's {called} is given {memory}; it needs memory of the device.",),
+    "in-call": ("This is called by a function that a stream calls (at {at}), which must not ask for anything of CUDA.", "It may tell another thread to ask."),
     "image": ("{what}: {why}.",),
     "no-array": ("A CUDA array is needed here, which cudaMallocArray has returned; this is {memory}.",),
     "array-plain": (

@@ -20,7 +20,7 @@ from ..devices.virtual.confined import ConfinedGPU
 from ..devices.virtual.confined_process import Process
 from ..devices.virtual.run.arena import arena_sizes
 from ..errors import CompileError, CourseError, DeviceError
-from ..streams.order import Operation
+from ..streams.order import HOST, Operation
 from . import compiler
 from .lines import Lines, Place
 from .mistakes import Mistake
@@ -178,7 +178,8 @@ def _run(
         done.mistakes = session.mistakes
         if asked.model:
             session.streams.order.end()
-            done.operations = session.streams.past or session.streams.order.operations
+            found = session.streams.past or session.streams.order.operations
+            done.operations = [o for o in found if o.engine != HOST]
         done.launches, done.seconds = session.kernels.launches, session.kernels.seconds
         done.spared = session.kernels.spared
         if process.flooded:

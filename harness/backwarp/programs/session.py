@@ -29,7 +29,14 @@ from .streams import Call, Streams
 TO_DEVICE, TO_HOST, WITHIN, ANY = 1, 2, 3, 4
 #: by direction, whether the destination and the source are the device's
 _NEEDS = {TO_DEVICE: (True, False), TO_HOST: (False, True), WITHIN: (True, True), 0: (False, False)}
-INVALID_PITCH = 12
+INVALID_PITCH, NOT_PERMITTED = 12, 800
+IN_CALLS = {
+    "called",
+    "stopped",
+    "said",
+    "overrun",
+    "bye",
+}  # what a function of the host that a stream calls may cause
 NONSENSE = (
     "what it asks of CUDA's runtime makes no sense ({asked}: {error}): it has written into the runtime's memory, "
     "or this is a defect of backwarp"
@@ -83,6 +90,9 @@ class Session:
         name = verbs.VERBS[verb].lower()
         if name != "stopped":
             self.streams.close()
+        if self.streams.calling and name not in IN_CALLS:
+            self.mistakes.name("in-call", Frames(frames), at=Frames(self.streams.calling.what.frames))
+            return NOT_PERMITTED, (), b"", self.streams.protections()
         try:
             handler = next(filter(None, (getattr(p, f"on_{name}", None) for p in self._parts)))
             code, *rest = handler(Frames(frames), words, extra)
@@ -140,9 +150,10 @@ class Session:
         return start
 
     def on_malloc(self, frames, words, extra) -> Answer:
-        nbytes, kind, item = words[:3]
-        if not nbytes:
-            return 0, 0
+        nbytes, kind, item, _, stream, later = words[:6]
+        number = self.streams.stream_of(frames, stream) if later else 0
+        if not nbytes or number is None:
+            return 0 if number is not None else 400, 0
 
         def make(name: str):
             dtype = memory.element(item, nbytes, name, self._source)
@@ -158,11 +169,16 @@ class Session:
             self.kernels.bytes[start : start + nbytes] = 0
             made.array.store(0, nbytes)  # the host may write to it, unseen
             self.streams.protect(made)
+        if later:
+            self.streams.issue_whole("allocation", number, made, frames)
         return 0, start
 
     def on_free(self, frames, words, extra) -> Answer:
-        address, kind = words[:2]
-        self.streams.wait(self.streams.order.of_all())
+        address, kind, stream, later = words[:4]
+        if later and (number := self.streams.stream_of(frames, stream)) is None:
+            return (400,)
+        if not later:
+            self.streams.wait(self.streams.order.of_all())
         a = self.memory.holding(address)
         if a is None or a.kind == VARIABLE:
             facts = dict(call=FREED_BY.get(kind, "cudaFree"), what=memory.CALLED.get(kind, "a call"))
@@ -182,7 +198,10 @@ class Session:
             self.mistakes.name("free-host", frames, remedy=remedy, **facts)
             if ARRAY in (kind, a.kind):
                 return (1,)
-        self.memory.retire(a, frames)
+        if later:
+            self.streams.issue_whole("free", number, a, frames)
+        if self.memory.retire(a, frames):  # addresses are used again
+            self.streams.wait(self.streams.order.of_all())
         self.images.retire(a)
         self.streams.protect(a)
         return (self.streams.fault,)
@@ -332,6 +351,9 @@ class Session:
         does = "writes to" if writes else "reads"
         if sign in ("SEGV", "BUS") and self.memory.is_device(address) and code <= 0x7F:
             a = self.memory.find(address)
+            if a and a.on_host and a.freed is None and self.streams.calling:
+                self.streams.touched_by_call(a, address - a.start, bool(writes))
+                return (0,)
             uses = self.streams.users(a, address - a.start, bool(writes)) if a else []
             if a and a.freed is not None and a.on_host:
                 self.mistakes.name("freed", frames, memory=a.described, freed=Frames(a.freed))

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from ..streams.order import Access, Operation, Order
+from ..streams.order import HOST, Access, Operation, Order
 from .memory import Allocation, Memory
 from .mistakes import Frames, Mistakes
 
@@ -23,12 +23,15 @@ _MOST = 2048  # operations that nobody waited for, of which the first is then ta
 class Call:
     """What an operation was."""
 
-    what: str  # "copy", "fill" or "kernel"
+    what: str  # "copy", "fill", "kernel", "host function", "allocation" or "free"
     name: str
     frames: tuple[int, ...]
     atomic: set[Access] = field(default_factory=set)  # those of its accesses that are atomic
     nbytes: int = 0  # that it moves
     flops: int = 0
+
+
+_DOES = {"allocation": "allocates", "free": "frees"}
 
 
 class Streams:
@@ -51,6 +54,8 @@ class Streams:
         self._sharing: list[
             Operation
         ] = []  # those that may be under way, and use memory that the host may use too
+        self.calling: Operation | None = None  # a function of the host that a stream calls now
+        self._seen_by_it: dict[int, dict[int, int]] = {}  # by allocation and page, how it has touched memory
 
     def __len__(self) -> int:
         return len(self._streams)
@@ -70,10 +75,17 @@ class Streams:
             self.wait([self.order.operations[0].number])
         return made
 
+    def issue_whole(self, what: str, stream: int, a: Allocation, frames) -> None:
+        """Memory is allocated or freed in the order of a stream."""
+        self.issue(HOST, 0, stream, [Access(a.start, 0, a.nbytes, True)], Call(what, "", frames))
+
     def _raced(self, later: Operation, earlier: Operation, own: Access, theirs: Access) -> None:
         a = self.memory.find(own.memory)
         facts = dict(later=later.what.what, earlier=earlier.what.what, before=Frames(earlier.what.frames))
-        facts |= dict(does="writes" if own.stores else "reads", did="writes" if theirs.stores else "reads")
+        facts |= {
+            how: _DOES.get(each.what.what, "writes" if access.stores else "reads")
+            for how, each, access in (("does", later, own), ("did", earlier, theirs))
+        }
         self.mistakes.name("race", later.what.frames, memory=a.described, **facts)
 
     def wait(self, numbers: Iterable[int]) -> None:
@@ -91,6 +103,41 @@ class Streams:
         for _ in old._events:
             self.order.event()
         self._asked, self._seen, self._sharing = {}, (), []
+
+    # -- functions of the host in a stream
+
+    def on_call(self, frames, words, extra) -> Answer:
+        """It is called at once. What it touches belongs to the stream, and the host has not waited for it."""
+        if (number := self.stream_of(frames, words[0])) is None:
+            return (400,)
+        if not self.fault:
+            self.calling = self.issue(HOST, 0, number, [], Call("host function", "", frames))
+            self._seen = ()
+        return (self.fault,)
+
+    def on_called(self, frames, words, extra) -> Answer:
+        self.calling, self._seen_by_it, self._seen = None, {}, ()
+        return (0,)
+
+    def touched_by_call(self, a: Allocation, byte: int, writes: bool) -> None:
+        """The function that is called now touches memory of the host: the first byte of a page that it reads, or writes."""
+        access = Access(a.start, byte, byte + 1, writes)
+        for other, theirs, own in self.order.touch(self.calling, access):
+            self._raced(self.calling, other, own, theirs)
+        if self.calling not in self._sharing:
+            self._sharing.append(self.calling)
+        self._seen_by_it.setdefault(a.start, {})[byte // PAGE] = _BOTH if writes else _READ
+        self._seen = ()
+
+    def _left_to_call(self) -> dict[int, list[Pages]]:
+        """What it must not touch: memory of the host that it has not touched yet."""
+        found = {}
+        for a in self.memory.live():
+            if a.on_host:
+                seen = self._seen_by_it.get(a.start, {})
+                read = [(p * PAGE, (p + 1) * PAGE, _READ) for p, how in seen.items() if how == _READ]
+                found[a.start] = _without([(0, _pages(a.nbytes), _NONE)], seen) + read
+        return found
 
     def on_stream(self, frames, words, extra) -> Answer:
         self._numbers += 1
@@ -207,9 +254,9 @@ class Streams:
         operations, known = self.order.operations, self.order.known
         if self._seen == (seen := (len(operations), known)):
             return []
-        self._seen, wanted = seen, {}
+        self._seen, wanted = seen, self._left_to_call() if self.calling else {}
         self._sharing = [o for o in self._sharing if not known >> o.number & 1]
-        for operation in self._sharing:
+        for operation in () if self.calling else self._sharing:
             for access in operation.accesses:
                 a = self.memory.find(access.memory)
                 if a and a.on_host and a.freed is None:

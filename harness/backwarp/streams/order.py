@@ -11,6 +11,7 @@ from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 IN, COMPUTE, OUT = "in", "compute", "out"  # the engines; copies are seen from the device
+HOST = "host"  # what happens in a stream without an engine
 NULL = 0  # the stream that waits for, and is waited for by, every stream but the non-blocking ones
 _MOST_ROWS = 1 << 16  # that are compared one by one
 START = 1000  # ns that every operation takes at least
@@ -99,7 +100,7 @@ class Order:
         self._events: list[dict[int, Edge]] = []
         self._touched: dict[Hashable, list[tuple[Operation, Access]]] = {}
         self._queues: list[list[int]] = []  # by stream: what has no time yet
-        self._free = dict.fromkeys((IN, COMPUTE, OUT), 0)
+        self._free = dict.fromkeys((IN, COMPUTE, OUT, HOST), 0)
         self.stream()
 
     def stream(self, blocking: bool = True) -> int:
@@ -168,11 +169,21 @@ class Order:
     def races(self, new: Operation) -> Iterator[tuple[Operation, Access, Access]]:
         """The earlier operations that conflict with the newest and are not ordered with it; notes what it touches."""
         for own in new.accesses:
-            for other, access in self._touched.get(own.memory, ()):
-                if not new.before >> other.number & 1 and own.meets(access):
-                    yield other, access, own
+            yield from self._unordered(new, own)
         for own in new.accesses:
             self._touched.setdefault(own.memory, []).append((new, own))
+
+    def _unordered(self, new: Operation, own: Access) -> Iterator[tuple[Operation, Access, Access]]:
+        for other, access in self._touched.get(own.memory, ()):
+            if other is not new and not new.before >> other.number & 1 and own.meets(access):
+                yield other, access, own
+
+    def touch(self, new: Operation, own: Access) -> list[tuple[Operation, Access, Access]]:
+        """The newest operation touches this, too: as `races`."""
+        new.accesses += (own,)
+        found = list(self._unordered(new, own))
+        self._touched.setdefault(own.memory, []).append((new, own))
+        return found
 
     # -- the host
 

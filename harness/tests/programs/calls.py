@@ -146,6 +146,12 @@ class Steps(Program):
             size = CELL * step.to.count // 4, step.to.rows
             words = 0, 0, *size, one, source, pitch // 4, 0, source, pitch // 4, to, to_pitch // 4, 4
             self.library(stream, extra=b"geam\0" + struct.pack(f"{len(words)}q", *words))
+        elif step.do == "call":
+            self.call(stream)
+            self.touch(self.place(step.to)[0], step.later)
+            self.called()
+        elif step.do == "free":
+            self.free(self.at[step.to.memory], 0, stream, 1)
         elif step.do in ("record", "follow"):
             (self.record if step.do == "record" else self.stream_waits)(
                 *((event, stream) if step.do == "record" else (stream, event))

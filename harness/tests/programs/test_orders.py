@@ -48,6 +48,14 @@ def write(part: Part) -> Step:
     return Step("write", to=part)
 
 
+def call(part: Part, stream: int, writes: bool = True) -> Step:
+    return Step("call", stream, part, later=writes)
+
+
+def free(part: Part, stream: int) -> Step:
+    return Step("free", stream, part)
+
+
 COLUMNS = of(D, 0, 2, 4, 2), of(D, 2, 2, 4, 2)  # the left and the right half of a matrix
 RIGHT = {
     "one stream": [copy(D, P, A), work(E, D, A), copy(Q, E, A)],
@@ -72,6 +80,20 @@ RIGHT = {
     "managed memory, set": [fill(M), read(of(M, 0))],
     "both only read": [work(E, D, A), copy(P, D, B)],
     "the thread's own stream after the null stream": [copy(D, H), work(E, D, THREAD)],
+    "a function after the copy that it reads": [
+        copy(P, D, A),
+        call(of(P, 3), A, False),
+        Step("stream", A),
+        read(of(P, 3)),
+    ],
+    "a function before the copy that it prepares": [
+        call(of(P, 2), A),
+        copy(D, P, A),
+        record(A),
+        follow(B),
+        work(E, D, B),
+    ],
+    "freed after its last use": [work(E, D, A), record(A), follow(B), free(D, B)],
 }
 WRONG = {
     "two streams": [copy(D, P, A), work(E, D, B)],
@@ -91,6 +113,11 @@ WRONG = {
     "pinned memory is read too early": [copy(P, D, A), read(of(P, 0))],
     "managed memory under a kernel": [work(M, D, A), Step("stream", FREE), read(of(M, 7))],
     "managed memory, set in a stream": [fill(M, A), read(of(M, 0))],
+    "a function in another stream": [copy(P, D, A), call(of(P, 3), B, False)],
+    "a function is not waited for": [call(of(P, 3), A), read(of(P, 3))],
+    "a function may still write": [call(of(P, 3), A), copy(D, P, B)],
+    "a function does not end what is before it": [copy(P, D, A), call(of(Q, 3), A), read(of(P, 1))],
+    "freed while another stream uses it": [work(E, D, A), free(D, B)],
 }  # fmt: skip
 
 
@@ -141,6 +168,8 @@ __global__ void work(char* to, int to_pitch, const char* from, int pitch) {{
     *(float*)(to + row * to_pitch + i) = *(const float*)(from + row * pitch + i);
 }}
 static char h[{CELL * CELLS}];
+static void read(void* p) {{ (void)*(volatile char*)p; }}
+static void write(void* p) {{ *(volatile char*)p = 1; }}
 int main() {{
     char *d, *e, *m, *p, *q;
     cudaMalloc(&d, sizeof h); cudaMalloc(&e, sizeof h); cudaMallocManaged(&m, sizeof h); cudaMallocHost(&p, sizeof h); cudaMallocHost(&q, sizeof h);
@@ -174,6 +203,11 @@ def statement(step: Step) -> str:
             return f"cudaEventRecord({event}, {stream});"
         case "follow":
             return f"cudaStreamWaitEvent({stream}, {event}, 0);"
+        case "call":
+            return f"cudaLaunchHostFunc({stream}, {'write' if step.later else 'read'}, {at(part)});"
+        case "free":  # the next program has it again
+            again = f"cudaMalloc(&{part.memory}, sizeof h); cudaMemset({part.memory}, 0, sizeof h);"
+            return f"cudaFreeAsync({part.memory}, {stream}); cudaDeviceSynchronize(); {again}"
         case "read":
             return f"(void)*(volatile char*)({at(part)});"
         case "write":

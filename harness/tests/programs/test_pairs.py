@@ -63,6 +63,15 @@ def test_all_that_is_marked_and_nothing_else(name):
 
 
 @needs_compiler
+@pytest.mark.soak  # all of these again
+@pytest.mark.parametrize("name", ["copies", "frees", "launches", "waits", "streams", "textures"])
+def test_optimised_host_code(name, monkeypatch):
+    options = [option.replace("-O1", "-O2") for option in compiler._OPTIONS]
+    monkeypatch.setattr(compiler, "_OPTIONS", options)
+    test_all_that_is_marked_and_nothing_else(name)
+
+
+@needs_compiler
 @pytest.mark.parametrize("which", range(9))
 def test_what_stops_a_program(which):
     path = PAIRS / "stops.cu"

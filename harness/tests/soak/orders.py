@@ -40,7 +40,8 @@ class Part:
 @dataclass(frozen=True)
 class Step:
     """do: "copy" and "fill" (later: the asynchronous ones), "work" (a kernel that copies), "record", "follow" (cudaStreamWaitEvent), "stream",
-    "event" and "all" (the host waits), "read" and "write" (the host touches the first cell of a part)."""
+    "event" and "all" (the host waits), "read" and "write" (the host touches the first cell of a part), "call" (a function of the host in a
+    stream reads it; later: writes it), "free" (in the order of a stream)."""
 
     do: str
     stream: int = 0
@@ -59,6 +60,7 @@ class Node:
     writes: Cells = Cells()
     after: set[Node] = field(default_factory=set)
     is_host: bool = False
+    tells: bool = False  # what it reads
 
     def meets(self, other: Node) -> bool:
         return bool(self.writes & (other.reads | other.writes) or self.reads & other.writes)
@@ -105,6 +107,13 @@ class Reference:
 
     def _work(self, step: Step, number: int) -> None:
         self._put(step.stream, Node(number, step.source.cells, step.to.cells))
+
+    def _call(self, step: Step, number: int) -> None:
+        cells = step.to.cells
+        self._put(step.stream, Node(number, writes=cells) if step.later else Node(number, cells, tells=True))
+
+    def _free(self, step: Step, number: int) -> None:
+        self._put(step.stream, Node(number, writes=step.to.cells))
 
     def _record(self, step: Step, number: int) -> None:
         self._events[step.event] = self._put(step.stream, Node(number))
@@ -174,7 +183,8 @@ class Reference:
                 if node:
                     after = done | {node}
                     got = tuple(now.get(cell) for cell in sorted(node.reads))
-                    to = node.writes or ({("read by the host", node.step)} if node.is_host else ())
+                    tells = node.is_host or node.tells
+                    to = node.writes or ({("read by the host", node.step)} if tells else ())
                     now |= {cell: hash((node.step, cell, got)) for cell in to}
                 state = then, after, tuple(sorted(now.items()))
                 if state not in seen:
@@ -208,14 +218,17 @@ def draw(seed: int, length: int = 7) -> list[Step]:
     steps: list[Step] = []
     while len(steps) < length:
         do = r.choices(
-            ("copy", "fill", "work", "record", "follow", "stream", "event", "all", "read", "write"),
-            (5, 2, 4, 3, 3, 1, 1, 0.3, 1, 1),
+            ("copy", "fill", "work", "record", "follow", "stream", "event", "all", "read", "write", "call"),
+            (5, 2, 4, 3, 3, 1, 1, 0.3, 1, 1, 1),
         )[0]
         stream, event, later = r.choice(streams), r.randrange(2), r.random() < 0.7
         on_host = [m for m in memories if m not in DEVICE]
         if do in ("read", "write"):
             if on_host and steps and steps[-1].do not in ("read", "write"):
                 steps.append(Step(do, to=Part(r.choice(on_host), r.randrange(CELLS), 1)))
+        elif do == "call":
+            if on_host:
+                steps.append(Step(do, stream, Part(r.choice(on_host), r.randrange(CELLS), 1), later=later))
         elif do == "copy":
             to = part([*memories, HOST])
             source = part([*memories, HOST] if to.memory != HOST else memories, to)
@@ -230,6 +243,9 @@ def draw(seed: int, length: int = 7) -> list[Step]:
                 steps.append(Step(do, stream, to, source))
         else:
             steps.append(Step(do, stream, event=event))
+    if r.random() < 0.2 and any(m in DEVICE for m in memories):
+        freed = r.choice([m for m in memories if m in DEVICE])
+        steps.append(Step("free", r.choice(streams), Part(freed, 0, CELLS)))
     return steps
 
 

@@ -327,16 +327,17 @@ API cudaLaunchCooperativeKernel(const void* f, Dim g, Dim b, void** a, size_t s,
 // ---- memory --------------------------------------------------------------------------------------------
 
 /// stream: of an allocation in the order of a stream. While that is recorded, the memory is there at once, and belongs to the graph.
-static int allocate(const u64* frame, void** p, size_t n, int kind, unsigned item, unsigned flags, void* stream = 0) {
-    if (int code = stream && recorded(frame, stream, 10, {}) ? 0 : not_while_recording(frame, "an allocation", stream)) return code;
-    Reply reply = ask(frame, MALLOC, {n, (u64)kind, item, flags});
+static int allocate(const u64* frame, void** p, size_t n, int kind, unsigned item, unsigned flags, void* stream = 0, int later = 0) {
+    bool belongs = stream && recorded(frame, stream, 10, {});  // to a graph
+    if (int code = belongs ? 0 : not_while_recording(frame, "an allocation", stream)) return code;
+    Reply reply = ask(frame, MALLOC, {n, (u64)kind, item, flags, (u64)stream, (u64)(later && !belongs)});
     *p = (void*)reply.words[0];
     return failed(reply.code);
 }
 API backwarp_malloc(void** p, size_t n, int kind, unsigned item, unsigned flags) { return allocate(HERE, p, n, kind, item, flags); }
 API cudaMalloc(void** p, size_t n) { return allocate(HERE, p, n, 0, 0, 0); }
-API cudaMallocAsync(void** p, size_t n, void* stream) { return allocate(HERE, p, n, 0, 0, 0, stream); }
-API backwarp_malloc_in(void** p, size_t n, unsigned item, void* stream) { return allocate(HERE, p, n, 0, item, 0, stream); }
+API cudaMallocAsync(void** p, size_t n, void* stream) { return allocate(HERE, p, n, 0, 0, 0, stream, 1); }
+API backwarp_malloc_in(void** p, size_t n, unsigned item, void* stream) { return allocate(HERE, p, n, 0, item, 0, stream, 1); }
 API cudaDeviceGetDefaultMemPool(void** pool, int) { *pool = (void*)1; return 0; }  // there is one pool
 API cudaDeviceGetMemPool(void** pool, int) { *pool = (void*)1; return 0; }
 API cudaDeviceSetMemPool(int, void*) { return 0; }
@@ -354,10 +355,10 @@ struct Pitched { void* at; size_t pitch, width, height; };
 struct Extent { size_t width, height, depth; };
 API cudaMalloc3D(Pitched* p, Extent e) { size_t pitch = (e.width + 511) / 512 * 512; *p = {0, pitch, e.width, e.height}; return allocate(HERE, &p->at, pitch * e.height * e.depth, 0, 0, 0); }
 
-static int release(const u64* frame, void* p, int kind) { return p ? failed(ask(frame, FREE, {(u64)p, (u64)kind}).code) : 0; }
+static int release(const u64* frame, void* p, int kind, void* stream = 0, int later = 0) { return p ? failed(ask(frame, FREE, {(u64)p, (u64)kind, (u64)stream, (u64)later}).code) : 0; }
 API cudaFree(void* p) { return release(HERE, p, 0); }
 static bool kept_by_graph(const u64* frame, void* p, void* stream);
-API cudaFreeAsync(void* p, void* stream) { return kept_by_graph(HERE, p, stream) ? 0 : release(HERE, p, 0); }
+API cudaFreeAsync(void* p, void* stream) { return kept_by_graph(HERE, p, stream) ? 0 : release(HERE, p, 0, stream, 1); }
 API cudaFreeHost(void* p) { return release(HERE, p, 2); }
 API cudaHostGetDevicePointer(void** d, void* h, unsigned) { *d = h; return (u64)h < arena ? 0 : failed(1); }
 API cudaHostRegister(void*, size_t, unsigned) { return 0; }
@@ -438,10 +439,15 @@ API cudaStreamCreateWithPriority(void** s, unsigned flags, int) { return make(HE
 API cudaStreamDestroy(void* s) { return failed(ask(HERE, STREAM_END, {(u64)s}).code); }
 static int event_recorded(void* event, void* stream), event_waited_for(void* stream, void* event);
 static bool in_capture(void* event);
-static int call_on_host(const u64* frame, void* s, void (*f)(void*), void* user) {
-    if (recorded(frame, s, 3, [=](void* s) { return call_on_host(0, s, f, user); })) return 0;
-    ask(frame, WAIT_STREAM, {(u64)s});
-    f(user);
+/// It is called at once, with what it touches told apart from what the host does: see programs/streams.py.
+static int call_on_host(const u64* frame, void* s, std::function<void()> f) {
+    if (recorded(frame, s, 3, [=](void* s) { return call_on_host(0, s, f); })) return 0;
+    if (int code = ask(frame, CALL, {(u64)s}).code) return failed(code);
+    const u64 *before = as_of, *caller = outer;
+    as_of = outer = 0;
+    f();
+    as_of = before; outer = caller;
+    ask(frame, CALLED);
     return 0;
 }
 API cudaStreamSynchronize(void* s) { int code = not_while_recording(HERE, "cudaStreamSynchronize", s); return code ? code : failed(ask(HERE, WAIT_STREAM, {(u64)s}).code); }
@@ -451,8 +457,8 @@ API cudaStreamWaitEvent(void* s, void* e, unsigned) { int code = event_waited_fo
 API cudaStreamGetFlags(void*, unsigned* flags) { *flags = 0; return 0; }
 API cudaStreamGetPriority(void*, int* priority) { *priority = 0; return 0; }
 API cudaDeviceGetStreamPriorityRange(int* least, int* greatest) { *least = 0; *greatest = -5; return 0; }
-API cudaStreamAddCallback(void* s, void (*f)(void*, int, void*), void* user, unsigned) { ask(HERE, WAIT_STREAM, {(u64)s}); f(s, 0, user); return 0; }
-API cudaLaunchHostFunc(void* s, void (*f)(void*), void* user) { return call_on_host(HERE, s, f, user); }
+API cudaStreamAddCallback(void* s, void (*f)(void*, int, void*), void* user, unsigned) { return call_on_host(HERE, s, [=] { f(s, 0, user); }); }
+API cudaLaunchHostFunc(void* s, void (*f)(void*), void* user) { return call_on_host(HERE, s, [=] { f(user); }); }
 API cudaEventCreate(void** e) { return make(HERE, EVENT, e, 0); }
 API cudaEventCreateWithFlags(void** e, unsigned flags) { return make(HERE, EVENT, e, flags); }
 API cudaEventDestroy(void* e) { return failed(ask(HERE, EVENT_END, {(u64)e}).code); }

@@ -18,6 +18,11 @@ __global__ void through(Pair p, int n) {
     if (i < n) p.to[i] = p.from[i];
 }
 
+static void first_of(void* p) { *(volatile float*)p; }
+static void put(void* p) { *(volatile float*)p = 1; }
+static void told(cudaStream_t, cudaError_t, void* p) { put(p); }
+static void asks(void*) { if (EITHER(1, 0)) cudaDeviceSynchronize(); }    // in-call
+
 int main() {
     const int n = 4096, bytes = n * sizeof(float);
     float *h, *g, *a, *b, *c;
@@ -84,6 +89,29 @@ int main() {
     scale<<<16, 256, 0, t>>>(a, b, 0, n);                                 // race
     wait();
     cublasDestroy(blas);
+
+    // functions of the host in a stream
+    cudaMemcpyAsync(g, a, bytes, cudaMemcpyDeviceToHost, s);
+    cudaLaunchHostFunc(EITHER(t, s), first_of, g);                        // race
+    wait();
+    cudaStreamAddCallback(s, told, h, 0);
+    cudaMemcpyAsync(a, h, bytes, cudaMemcpyHostToDevice, EITHER(t, s));   // race
+    wait();
+    cudaLaunchHostFunc(s, put, h);
+    if (EITHER(0, 1)) cudaStreamSynchronize(s);
+    float seen = h[0];                                                    // under-way
+    cudaLaunchHostFunc(s, asks, nullptr);
+    wait();
+
+    // memory that is allocated and freed in the order of a stream
+    float* part;
+    cudaMallocAsync(&part, bytes, s);
+    scale<<<16, 256, 0, EITHER(t, s)>>>(a, part, 0, n);                   // race
+    wait();
+    scale<<<16, 256, 0, s>>>(a, part, 0, n);
+    cudaFreeAsync(part, EITHER(free_, s));                                // race
+    wait();
+    g[0] = seen;
     cudaFreeHost(h); cudaFreeHost(g);
     cudaFree(a); cudaFree(b); cudaFree(c); cudaFree(total);
 }
