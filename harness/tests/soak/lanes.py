@@ -277,6 +277,9 @@ def compare(subject: Subject, devices: dict[int, VirtualGPU], tally: Tally) -> N
                 if told[0][0] == told[1][0]:
                     tally.counts["faults told of another thread"] += told[0] != told[1]
                     continue
+            if isinstance(expected, KernelFault) and expected.kind == "timeout":
+                tally.counts["runs too long for single threads"] += 1
+                continue
             if _races(subject, step):
                 tally.counts["runs that depend on the order of threads"] += 1
                 continue
