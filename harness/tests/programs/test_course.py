@@ -7,6 +7,7 @@ import pytest
 from backwarp.course.stubs import strip_solution
 from backwarp.lenet.checks import this_course
 from backwarp.maintain.transcripts import renewed
+from backwarp.programs.model import Model
 
 from .test_pairs import found, needs_compiler, run
 
@@ -72,8 +73,18 @@ def test_the_stub_is_the_solution_without_its_parts():
 
 
 @needs_compiler
-def test_lessons_print_what_programs_do():
-    text = (FOLDER / "host_bugs.md").read_text()
+@pytest.mark.parametrize("way", ["one", "alternate", "engines"])
+def test_how_long_each_way_takes(way):
+    done = run(FOLDER / "streams.cu", way, model=Model())
+    assert found(done) == set() and done.exit_status == 0
+    took = max(o.finish for o in done.operations) / 1000
+    assert f"| {way} | {took:.1f} |" in (FOLDER / "streams.md").read_text()
+
+
+@needs_compiler
+@pytest.mark.parametrize("name", ["host_bugs.md", "streams.md"])
+def test_lessons_print_what_programs_do(name):
+    text = (FOLDER / name).read_text()
     assert renewed(COURSE, text, programs=True) == text, (
         "run them again: python -m backwarp.maintain.transcripts"
     )
