@@ -92,3 +92,25 @@ def test_what_the_host_writes_past_the_end_of_its_memory(which):
 def test_kernels_that_only_their_file_knows():
     done = run(PAIRS / "namespaces.cu")
     assert found(done) == set() and done.status == 0 and done.launches == 4
+
+
+HOST_FUNCTIONS = """
+__host__ __device__ float f(float x) { return rsqrtf(x) + max(1, 2u); }
+__global__ void k(float* a) { *a = f(4); }
+int main() {
+    float *a, b;
+    cudaMalloc(&a, sizeof b);
+    k<<<1, 1>>>(a);
+    cudaMemcpy(&b, a, sizeof b, cudaMemcpyDeviceToHost);
+    cudaFree(a);
+    return !(b == 2.5f && f(4) == b && rsqrt(4.0) == 0.5 && min(3, (size_t)2) == 2 && max(1.5f, 2.0) == 2);
+}
+"""
+
+
+@needs_compiler
+def test_the_host_has_what_cuda_adds_to_its_functions(tmp_path):
+    path = tmp_path / "prog.cu"
+    path.write_text(HOST_FUNCTIONS)
+    done = run(path)
+    assert found(done) == set() and done.status == 0

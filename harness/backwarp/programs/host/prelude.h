@@ -81,6 +81,10 @@ BW cudaError_t cudaGraphAddDependencies(cudaGraph_t g, const cudaGraphNode_t* a,
 BW cudaError_t cudaGraphNodeGetDependencies(cudaGraphNode_t g, cudaGraphNode_t* a, size_t* n) { return cudaGraphNodeGetDependencies(g, a, 0, n); }
 BW cudaError_t cudaGraphExecUpdate(cudaGraphExec_t e, cudaGraph_t g, cudaGraphNode_t* n, cudaGraphExecUpdateResult* r) { cudaGraphExecUpdateResultInfo i{}; cudaError_t code = cudaGraphExecUpdate(e, g, &i); if (n) *n = i.errorNode; *r = i.result; return code; }
 using std::min; using std::max;
+// of two types, as CUDA's own
+#define BW_MIXED template <class A, class B, class = std::enable_if_t<std::is_arithmetic_v<A> && std::is_arithmetic_v<B> && std::is_integral_v<A> == std::is_integral_v<B> && !std::is_same_v<A, B>>> BW __attribute__((host, device)) std::common_type_t<A, B>
+BW_MIXED min(A a, B b) { return b < a ? b : a; }
+BW_MIXED max(A a, B b) { return a < b ? b : a; }
 #ifndef M_PI
 #define M_PI 3.14159265358979323846
 #endif

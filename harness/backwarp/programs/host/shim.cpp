@@ -214,6 +214,10 @@ extern "C" [[noreturn]] void backwarp_glibcxx_assert_fail(const char* file, int 
 extern "C" [[noreturn]] void _ZSt21__glibcxx_assert_failPKciS0_S0_(const char*, int, const char*, const char*) noexcept __attribute__((alias("backwarp_glibcxx_assert_fail")));
 
 extern "C" void backwarp_guard(int level);
+
+// CUDA's for the host, which are in no C library
+extern "C" __attribute__((visibility("default"))) float rsqrtf(float x) { return 1 / __builtin_sqrtf(x); }
+extern "C" __attribute__((visibility("default"))) double rsqrt(double x) { return 1 / __builtin_sqrt(x); }
 __attribute__((constructor(101))) static void begin() {
     const char* said = getenv("BACKWARP_HOST");
     int socket, memory, lines, guard;

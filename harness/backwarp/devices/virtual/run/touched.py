@@ -12,6 +12,7 @@ from .arena import Arena, Owner
 RUNS = 1024  # of touched granules that are listed for an array
 _WRITE, _ATOMIC = 1 << 24, 1 << 28  # of a record's key
 _KEY, _LANES = 0, 4  # where they are in a Record
+_PART = 1 << 16  # granules that are looked at together: their words fit in a cache
 _LINK, _NODE = 2, 2 + 8  # words of a Node: before its Record, and all
 
 
@@ -19,19 +20,25 @@ def touched(arena: Arena, owner: Owner, since: int, recorded: bool) -> np.ndarra
     """(first, end, how: 1 read, 2 stored to, 3 by atomics only) of the granules of an array that launches have touched after
     `since` events, in runs; (-1, 0, 0) if there are too many. recorded: whether the last one has made records."""
     granules = slice(owner.start // GRANULE, -(-(owner.start + owner.nbytes) // GRANULE))
-    state = (_in_records if recorded else _in_words)(arena, granules, since)
-    ends = np.flatnonzero(np.diff(state, prepend=0, append=0))
+    state = np.zeros(granules.stop - granules.start + 2, np.uint8)
+    state[1:-1] = (_in_records if recorded else _in_words)(arena, granules, since)
+    ends = np.flatnonzero(state[1:] != state[:-1])
     if len(ends) > 2 * RUNS:
         return np.array([(-1, 0, 0)], np.int64)
-    runs = [(a, b, state[a]) for a, b in zip(ends[:-1], ends[1:]) if state[a]]
+    runs = [(a, b, state[a + 1]) for a, b in zip(ends[:-1], ends[1:]) if state[a + 1]]
     return np.array(runs, np.int64).reshape(-1, 3)
 
 
 def _in_words(arena: Arena, granules: slice, since: int) -> np.ndarray:
     words = arena.words.view(np.uint64)[granules]
-    new = words >> 32 > since
-    state = new.astype(np.uint8) + (new & (words & WORD_WROTE != 0))
-    return state + (new & ((words >> 8) & WHO_SEVERAL == WHO_WARP + 32))
+    state = np.zeros(len(words), np.uint8)
+    for first in range(0, len(words), _PART):
+        part = words[first : first + _PART]
+        new = part > np.uint64(since << 32 | 0xFFFFFFFF)
+        if new.any():
+            found = new.astype(np.uint8) + (new & (part & WORD_WROTE != 0))
+            state[first : first + _PART] = found + (new & ((part >> 8) & WHO_SEVERAL == WHO_WARP + 32))
+    return state
 
 
 def _in_records(arena: Arena, granules: slice, since: int) -> np.ndarray:
