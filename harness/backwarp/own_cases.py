@@ -14,11 +14,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from .course.declare import Case, Kernel, Puzzle
-from .course.mistakes import Mistake
+from .course.mistakes import Mistake, without_kernels
 from .errors import CourseError
 from .grading.grade import Options
 from .maintain.check_mistakes import graded, impatient, solution_text, usual_cases
-from .maintain.check_mutants import BRIEF, Sieve, wrong_ones
+from .maintain.check_mutants import BRIEF, sieved, wrong_ones
 
 FILE = "cases.toml"  # beside the kernel
 WRONG = 24  # wrong kernels, at most
@@ -115,10 +115,10 @@ def passed(puzzle: Puzzle, kernel: Kernel, wrong: Sequence[Mistake]) -> list[Mis
     """Those that no case of the puzzle catches."""
     if not wrong or not any(kernel in puzzle.kernels_of(c) for c in puzzle.cases):
         return list(wrong)
-    with Sieve(puzzle, kernel, wrong, "full") as sieve:
-        away = list(sieve.passed())
-        compiled = {m.name: sieve.texts[m.name] for m in away}
-    return [m for m in away if not graded_alone(puzzle, kernel, compiled[m.name])]
+    others = [k.name for k in puzzle.kernels if k is not kernel]
+    right = without_kernels(solution_text(puzzle), others)
+    away = sieved(puzzle, kernel, wrong, "full")
+    return [m for m in away if not graded_alone(puzzle, kernel, m.apply(right))]
 
 
 def graded_alone(puzzle: Puzzle, kernel: Kernel, text: str) -> bool:

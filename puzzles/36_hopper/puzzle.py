@@ -158,14 +158,17 @@ MISTAKES = (
             line=PRODUCT,
             hint=3,
         ),
-        slow(
+        Mistake(
             "filters once for each group",
-            "copy_pixels(",
-            ("sizeof(Wide)", "sizeof(Wide) + 8192"),
             (
-                "(r * S + s) * C + c, k, &full[i]);\n                }",
-                "(r * S + s) * C + c, k, &full[i]);\n                    copy_box(pair[i].w, &w, (r * S + s) * C + c, k, &full[i]);\n                }",
+                ("sizeof(Wide)", "sizeof(Wide) + 8192"),
+                (
+                    "(r * S + s) * C + c, k, &full[i]);\n                }",
+                    "(r * S + s) * C + c, k, &full[i]);\n                    copy_box(pair[i].w, &w, (r * S + s) * C + c, k, &full[i]);\n                }",
+                ),
             ),
+            expect=("race", "slow"),
+            line="copy_",
         ),
     ),
     *mistakes_in(

@@ -3,6 +3,7 @@ check."""
 
 from __future__ import annotations
 
+import math
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, nullcontext
@@ -92,8 +93,10 @@ class Examination(WrongKernels):
     Inputs, expected outputs and the mistakes' outputs are computed once for all. shortly: mistakes named by
     their output run only in the build that predicts outputs, and slow ones only in the build that counts, so
     this does not test that all checks are silent on them. Unnamed causes are looked for only in the first
-    mistake, and where a line is expected.
+    mistake, and where a line is expected. longest: seconds of processor time that a launch may take.
     """
+
+    longest = math.inf
 
     def __init__(self, puzzle: Puzzle, kernel: Kernel, shortly: bool = False):
         solution = solution_text(puzzle)
@@ -156,9 +159,15 @@ class Examination(WrongKernels):
 
     def alone(self, mistake: Mistake) -> tuple[Puzzle, str]:
         """The puzzle and the text reduced to the wrong kernel; the others are right."""
+        if "slow" in mistake.expected:
+            return self.with_gates(mistake)
+        return self.reduced, self.texts[mistake.name]
+
+    def with_gates(self, mistake: Mistake) -> tuple[Puzzle, str]:
+        """The same, or whole where gates count this kernel together with others."""
         names = {k.name for k in self.puzzle.kernels}
         own = [g for g in self.puzzle.gates if self.kernel.name in (g.kernels or names)]
-        if "slow" in mistake.expected and len(self.reduced.gates) < len(own):
+        if len(self.reduced.gates) < len(own):
             return self.puzzle, mistake.apply(solution_text(self.puzzle))
         return self.reduced, self.texts[mistake.name]
 
@@ -202,7 +211,7 @@ class Examination(WrongKernels):
 
         def opener(kind: str, checks: str = "full", seed: int = 0) -> Shared:
             build = self.first_build(mistake) if checks == "full" else checks
-            return Shared(self.opened(build), lambda: self.variant(mistake.name, build))
+            return Shared(self.opened(build), lambda: self.variant(mistake.name, build), self.longest)
 
         return opener
 
@@ -271,17 +280,18 @@ def alone() -> None:
 
 
 class Shared:
-    """A device that stays open, with a cache of compiled modules."""
+    """A device that stays open, with a cache of compiled modules. longest: see Examination."""
 
-    def __init__(self, device: object, variant: Callable[[], Variant | None]):
-        object.__setattr__(self, "device", device)
-        object.__setattr__(self, "variant", variant)
+    def __init__(self, device: object, variant: Callable[[], Variant | None], longest: float):
+        own = {"device": device, "variant": variant, "longest": longest}
+        for name, value in own.items():
+            object.__setattr__(self, name, value)
 
     def __getattr__(self, name: str):
         return getattr(self.device, name)
 
     def __setattr__(self, name: str, value) -> None:
-        setattr(self.device, name, value)
+        setattr(self.device, name, min(value, self.longest) if name == "time_limit" else value)
 
     def __enter__(self):
         return self

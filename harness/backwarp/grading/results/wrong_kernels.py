@@ -113,10 +113,10 @@ class WrongKernels:
 
 
 def compiled(text: str, device: object, puzzle: Puzzle) -> object:
-    """A module of many kernels: compiled quickly, and not compiled again when one of them takes long."""
+    """A module of many kernels: compiled quickly, and neither compiled again when one of them takes long nor for its blocks."""
     device.quick = True
     module = device.compile(text, include_dirs=puzzle.include_dirs)
-    module.quick = False
+    module.quick, module.look_for_better = False, lambda *_: None
     return module
 
 

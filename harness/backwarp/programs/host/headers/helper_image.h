@@ -19,9 +19,9 @@ template <class T> bool backwarp_load_image(const char* file, int kind, int chan
     std::vector<unsigned char> bytes(n * stored);
     if (!in.read((char*)bytes.data(), bytes.size())) return false;
     if (!*data) *data = (T*)malloc(n * channels * sizeof(T));
-    for (size_t i = 0; i < n; i++) for (int c = 0; c < channels; c++) {
-        unsigned char v = c < (int)stored ? bytes[i * stored + c] : 0;
-        (*data)[i * channels + c] = std::is_floating_point<T>::value ? T(v / 255.) : T(v);
+    for (size_t i = 0; i < n; i++) for (int k = 0; k < channels; k++) {
+        unsigned char v = k < (int)stored ? bytes[i * stored + k] : 0;
+        (*data)[i * channels + k] = std::is_floating_point<T>::value ? T(v / 255.) : T(v);
     }
     return true;
 }
