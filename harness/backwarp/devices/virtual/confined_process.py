@@ -71,10 +71,11 @@ class Process:
                 self._has_runtime, self._allowed = False, (0, 0.0)
 
     def renew(self) -> None:
-        """Ends it if nobody has arrays there and an emulator runs it that has taken much: that never gives memory back."""
+        """Ends it if nobody has arrays there and it has taken much: what it keeps of earlier kernels, and an emulator never gives
+        memory back, would count as the next one's."""
         with self.lock:
             needless = self._child and len(self._unused) >= len(self._arrays)
-            if patience() > 1 and needless and self._child.used() > EMULATOR // 2:
+            if needless and self._child.used() > (EMULATOR if patience() > 1 else MEMORY) // 2:
                 self.end()
 
     def expect(self, nbytes: int, checks: str) -> int:

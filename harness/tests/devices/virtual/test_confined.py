@@ -225,17 +225,29 @@ def test_the_process_is_given_the_build_that_it_asks_for():
             assert any(kernel.lanes > 1 for kernel in built.lowered.kernels.values()) == lanes
 
 
-def test_an_emulated_process_that_holds_nothing_and_has_taken_much_is_ended(ready, monkeypatch):
+@pytest.mark.parametrize(
+    "patience, much",
+    [(1, confined_process.MEMORY), (20, confined_process.EMULATOR)],
+    ids=["plain", "emulated"],
+)
+def test_a_process_that_holds_nothing_and_has_taken_much_is_ended(ready, monkeypatch, patience, much):
+    """Else what it keeps would count as the next kernel's."""
     device, module, x = ready
     process = confined_process.PROCESS
-    monkeypatch.setattr(confined_process, "patience", lambda: 20)
-    monkeypatch.setattr(type(process._child), "used", lambda self: confined_process.EMULATOR)
+    monkeypatch.setattr(confined_process, "patience", lambda: patience)
+    monkeypatch.setattr(type(process._child), "used", lambda self: much // 2)
+    process.renew()
+    monkeypatch.setattr(type(process._child), "used", lambda self: much // 2 + 1)
     before = process.generation
     process.renew()
     assert process.generation == before  # it has x
     monkeypatch.setattr(process, "_arrays", {})
     process.renew()
     assert process.generation == before + 1
+    monkeypatch.undo()
+    again = device.empty(4, np.int32)
+    module.get_function("f")(1, 4, (again,))
+    assert again.get().tolist() == [5] * 4
 
 
 def test_a_process_that_was_ended_is_replaced(ready):
