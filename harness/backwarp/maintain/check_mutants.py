@@ -36,12 +36,14 @@ def wrong_mutants(puzzle: Puzzle, kernel: Kernel, most: int = 0) -> Iterator[str
 
 def passed(puzzle: Puzzle, kernel: Kernel, own: Sequence[Mutant]) -> list[Mutant]:
     """Those of these mutants that grading does not fail. Most fail in a build that compiles and runs quickly; what is only
-    slow is counted before it runs with all checks, where it takes longest; the rest are graded as a student's file."""
+    slow is counted before it runs with all checks, where it takes longest; the rest are graded alone, and then as a student's file."""
     for build in ("draft", "count", "full"):
         parts = (own[first : first + TOGETHER] for first in range(0, len(own), TOGETHER))
         own = [m for part in parts for m in sieved(puzzle, kernel, part, build)]
     with Examination(replace(puzzle, mistakes=tuple(own)), kernel) as last:
-        return [m for m in own if graded(*last.with_gates(m), BRIEF, impatient).passed]
+        own = [m for m in own if graded(*last.with_gates(m), BRIEF, impatient).passed]
+    whole = solution_text(puzzle)  # other kernels may call what is changed
+    return [m for m in own if graded(puzzle, m.apply(whole), BRIEF, impatient).passed]
 
 
 def sieved(puzzle: Puzzle, kernel: Kernel, own: Sequence[Mistake], build: str) -> Sequence[Mistake]:
